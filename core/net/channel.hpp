@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Connections that carry frames: TLS 1.3 between machines, Unix sockets within one.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/net/loop.hpp"
+#include "core/net/unique_fd.hpp"
+#include "core/wire/frame.hpp"
+#include "core/wire/peer.hpp"
+
+namespace goblin::net {
+
+struct Frame {
+  wire::FrameType type{};
+  wire::Bytes message;
+  wire::Bytes payload;
+  std::vector<UniqueFd> fds;  ///< Unix sockets only, at most 16
+};
+
+/// A frame from a message of core/wire.
+template <typename Message>
+Frame make_frame(wire::FrameType type, const Message& message, wire::Bytes payload = {}) {
+  return Frame{type, encode(message), std::move(payload), {}};
+}
+
+/// Who is at the other end.
+struct Peer {
+  wire::Digest pin;     ///< SHA-256 of its public key (SPKI); zero on Unix sockets
+  std::string address;  ///< numeric IP address; "local" on Unix sockets
+  bool local = false;
+  std::uint32_t uid = 0;  ///< local: of the peer process, as the kernel says
+};
+
+struct ChannelLimits {
+  std::size_t send_queue_bytes = 4u << 20;   ///< send() waits while more than this is queued
+  Milliseconds idle{60'000};                 ///< nothing received for so long closes it; 0: never
+  Milliseconds frame{30'000};                ///< a frame that began must end within this, plus
+  std::uint32_t min_bytes_per_s = 16 << 10;  ///< its length at this rate
+};
+
+/// Loop's thread only. Destroying it closes the connection.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  /// The next frame. One coroutine at a time. kUnavailable at the peer's orderly end or a lost
+  /// connection, kCorrupt for a frame that breaks the rules (the channel is closed then).
+  virtual Task<Result<Frame>> receive() = 0;
+  /// Queues a frame, in order; waits while the queue is over its limit. Any number of coroutines.
+  virtual Task<Result<void>> send(Frame frame) = 0;
+  /// Closes now: pending receive and send calls end with kUnavailable.
+  virtual void close() = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  [[nodiscard]] virtual const Peer& peer() const = 0;
+  /// Payload and header bytes so far, both directions (before TLS).
+  [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
+  [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
+  /// kGreeting until the greeting functions below have succeeded.
+  virtual void set_state(wire::PeerState state) = 0;
+  virtual void set_limits(const ChannelLimits& limits) = 0;
+};
+
+/// A peer's Ed25519 key and self-signed certificate, kept in a directory (key 0600).
+class Identity {
+ public:
+  /// Loads `directory`/identity.key and .crt, or makes them. kCorrupt when they do not belong
+  /// together, kUnavailable when the directory cannot be used or others may read the key.
+  static Result<std::shared_ptr<const Identity>> load_or_create(const std::string& directory);
+  virtual ~Identity() = default;
+  /// SHA-256 of the public key; what others pin.
+  [[nodiscard]] virtual const wire::Digest& pin() const = 0;
+};
+
+/// Connects over TLS 1.3, ALPN "goblin/1", within 5 s each for TCP and handshake; fails with
+/// kUnavailable (cannot reach) or kCorrupt (another key than `pin`: the message shows both pins).
+Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<const Identity> self,
+                                                   std::string host, std::uint16_t port,
+                                                   wire::Digest pin);
+Task<Result<std::unique_ptr<Channel>>> connect_unix(Loop& loop, std::string path);
+/// One end of a socket pair, for instance to a runner.
+Result<std::unique_ptr<Channel>> adopt_unix(Loop& loop, UniqueFd socket);
+
+struct ListenerLimits {
+  std::uint32_t connections = 1000;
+  std::uint32_t per_address = 200;
+};
+
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  /// The next connection whose handshake is done. Handshakes run beside each other: a silent or
+  /// slow client holds up nobody, and is dropped after 5 s.
+  virtual Task<Result<std::unique_ptr<Channel>>> accept() = 0;
+  virtual void close() = 0;
+  /// The port in use (when 0 was asked for).
+  [[nodiscard]] virtual std::uint16_t port() const = 0;
+};
+
+/// kUnavailable names address and port when they are taken.
+Result<std::unique_ptr<Listener>> listen_tls(Loop& loop, std::shared_ptr<const Identity> self,
+                                             const std::string& address, std::uint16_t port,
+                                             ListenerLimits limits = {});
+/// Socket mode 0600 (or 0660 with `group`); a stale socket file is replaced, one in use is an
+/// error.
+Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& path,
+                                              bool group = false);
+
+/// The greeting. The connecting side sends Hello and waits for Welcome; a refusal comes back as an
+/// error that says which side to upgrade or what to do.
+Task<Result<wire::Welcome>> greet_server(Channel& channel, wire::Role self);
+/// The accepting side reads Hello within 5 s, lets `authorise` decide, and answers Welcome.
+Task<Result<wire::Hello>> greet_client(
+    Loop& loop, Channel& channel, wire::Role self,
+    std::function<wire::Refusal(const Peer&, const wire::Hello&)> authorise);
+
+/// Delays between attempts to reconnect: exponential with full jitter, 0.2 s to 60 s.
+class Backoff {
+ public:
+  explicit Backoff(std::uint64_t seed, Milliseconds first = Milliseconds(200),
+                   Milliseconds last = Milliseconds(60'000));
+  Milliseconds next();
+  void reset();
+
+ private:
+  std::uint64_t state_;
+  Milliseconds first_, last_;
+  std::uint32_t attempt_ = 0;
+};
+
+}  // namespace goblin::net
