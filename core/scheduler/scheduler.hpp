@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Which host computes which task when. Pure logic over a clock that the caller passes in and
+// actions that the caller carries out: no socket, thread, file or hidden randomness, so that a
+// simulation can drive it. One instance per lab node; one thread.
+//
+// Every event returns nothing; what follows from it is collected with take_actions(), in order.
+// Cost per event is O(log n) in hosts and tasks, apart from a placement that looks at no more than
+// Config::placement_window ready tasks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/validation/validation.hpp"
+#include "core/wire/values.hpp"
+
+namespace goblin::scheduler {
+
+using JobId = std::uint64_t;
+using TaskId = std::uint64_t;  ///< the planner's number
+using validation::HostId;
+using validation::LeaseId;
+using validation::Verdict;
+using Micros = std::uint64_t;  ///< time on the caller's monotonic clock
+
+struct Config {
+  std::uint32_t placement_window = 64;  ///< ready tasks compared for a free slot
+  std::uint32_t ready_per_host = 4;     ///< tasks kept planned per host, at least
+  std::uint32_t max_ready = 4096;       ///< and at most in all, per job
+  Micros queue_target = 250'000;        ///< work queued at a host: so long, or two tasks
+  double straggler_factor = 2.0;        ///< second start when so many times slower than expected
+  double deadline_factor = 8.0;         ///< a lease ends at so many times the expected time …
+  Micros deadline_floor = 20'000'000;   ///< … but never before this, and
+  Micros first_deadline = 600'000'000;  ///< this long while nothing is known of host or job
+  std::uint32_t max_attempts = 5;       ///< failures (not refusals or departures) of one task
+  std::uint64_t seed = 0;               ///< for choices that hosts must not predict
+};
+
+struct HostSpec {
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t cache_bytes = 0;
+  std::uint32_t slots = 1;
+  std::uint32_t threads = 1;
+  bool trusted = false;  ///< a validator; it gets only validation work unless it is the only kind
+  std::uint64_t group = 0;  ///< hosts of one group are not independent (one account, one address)
+  bool accepting = true;    ///< false: paused or stopping, no new leases
+};
+
+struct TaskInput {
+  wire::Digest digest;
+  std::uint64_t bytes = 0;
+};
+/// A task that can run now. Small inline inputs are left out of `inputs`.
+struct ReadyTask {
+  JobId job = 0;
+  TaskId task = 0;
+  double flops = 0;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t output_bytes = 0;
+  std::vector<TaskInput> inputs;
+};
+
+/// What the host said of a lease.
+struct Outcome {
+  LeaseId lease = 0;
+  std::int32_t status = GOBLIN_OK;  ///< or a closed code
+  wire::Digest digest;              ///< over all outputs
+  Micros compute = 0;
+  Micros fetch = 0;
+};
+
+// ---- actions
+// -------------------------------------------------------------------------------------
+
+/// Ask the job's planner for at most `max_tasks` tasks for a host with so much memory.
+struct PlanMore {
+  JobId job;
+  std::uint32_t max_tasks;
+  std::uint64_t memory_bytes, min_memory_bytes, hosts;
+  std::uint32_t threads;
+};
+struct SendLease {
+  HostId host;
+  LeaseId lease;
+  JobId job;
+  TaskId task;
+  Micros deadline;  ///< from now
+};
+/// The host need not go on with it.
+struct CancelLease {
+  HostId host;
+  LeaseId lease;
+};
+/// Pull the bytes of a committed result; answer fetched() or fetch_failed().
+struct FetchResult {
+  HostId host;
+  LeaseId lease;
+  JobId job;
+  TaskId task;
+};
+/// Run the kind's check on fetched bytes; answer checked().
+struct CheckResult {
+  LeaseId lease;
+  JobId job;
+  TaskId task;
+};
+/// The result is right: journal it, hand it to the planner; answer accepted().
+struct AcceptResult {
+  LeaseId lease;
+  HostId host;
+  JobId job;
+  TaskId task;
+  wire::Digest digest;
+};
+/// Bytes or commitment no longer needed: drop them, tell the host.
+struct ReleaseResult {
+  HostId host;
+  LeaseId lease;
+};
+/// A result of this host was wrong: no more work of this job goes to it. Said once per job and
+/// host.
+struct Quarantine {
+  JobId job;
+  HostId host;
+  TaskId task;
+  std::string reason;
+};
+/// An accepted result of a host that was caught later: check it anew (fresh seed); answer
+/// rechecked(). The job does not end before.
+struct Recheck {
+  JobId job;
+  TaskId task;
+  HostId host;
+};
+/// For explain(): a start of a task that came to nothing.
+struct Incident {
+  JobId job;
+  TaskId task;
+  HostId host;
+  std::string what;
+};
+/// Every task is accepted and none waits for a recheck.
+struct FinishJob {
+  JobId job;
+};
+struct FailJob {
+  JobId job;
+  Error error;
+};
+using Action =
+    std::variant<PlanMore, SendLease, CancelLease, FetchResult, CheckResult, AcceptResult,
+                 ReleaseResult, Quarantine, Recheck, Incident, FinishJob, FailJob>;
+
+/// Numbers for progress, status and tests.
+struct JobCounts {
+  std::uint64_t ready = 0, leased = 0, judging = 0, accepted = 0, planned = 0;
+  std::uint64_t refused = 0, failed = 0, second_starts = 0, rechecks = 0;
+  double flops_accepted = 0;
+  bool plan_done = false;
+};
+struct HostCounts {
+  std::uint32_t leases = 0;
+  std::uint64_t accepted = 0, refused = 0, failed = 0;
+  double flops_per_s = 0;   ///< estimate, 0 while unknown
+  std::string idle_reason;  ///< empty while it has leases
+};
+
+/// Contract of fairness: among jobs that could use a free slot, the one with the least work done
+/// and leased (predicted seconds) per weight goes first, so shares follow weights.
+class Scheduler {
+ public:
+  static std::unique_ptr<Scheduler> create(const Config& config);
+  virtual ~Scheduler() = default;
+
+  // jobs
+  virtual void add_job(JobId job, validation::PolicySpec policy, std::uint32_t weight,
+                       Micros now) = 0;
+  /// After a restart: these tasks are accepted already (and were planned).
+  virtual void restore_accepted(JobId job, TaskId task, double flops, HostId host) = 0;
+  /// Ends a job (cancelled, failed): its leases are cancelled, nothing more is said of it.
+  virtual void remove_job(JobId job, Micros now) = 0;
+  /// The planner's answer to PlanMore: tasks became ready (already accepted ones are not passed
+  /// in); then planned() says how it stands.
+  virtual void task_ready(ReadyTask task, Micros now) = 0;
+  /// `exhausted`: the planner had nothing for that much memory (`need_bytes` would do).
+  virtual void planned(JobId job, std::uint32_t progress /* GOBLIN_PLAN_* */, bool exhausted,
+                       std::uint64_t need_bytes, Micros now) = 0;
+
+  // hosts
+  virtual void host_joined(HostId host, const HostSpec& spec, Micros now) = 0;
+  virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;
+  /// Its leases end; results that were not fetched are lost.
+  virtual void host_left(HostId host, Micros now) = 0;
+  /// The host no longer has these bytes in its cache (or never got them).
+  virtual void host_evicted(HostId host, const wire::Digest& digest) = 0;
+
+  // leases
+  virtual void outcome(const Outcome& outcome, Micros now) = 0;
+  virtual void handed_back(LeaseId lease, Micros now) = 0;
+  virtual void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) = 0;
+  virtual void fetched(LeaseId lease, Micros now) = 0;
+  /// `wrong`: the bytes do not hash to what the host had committed to.
+  virtual void fetch_failed(LeaseId lease, bool wrong, Micros now) = 0;
+  virtual void checked(LeaseId lease, Verdict verdict, Micros now) = 0;
+  virtual void accepted(JobId job, TaskId task, Micros now) = 0;
+  /// kAccept: stands. kReject: the task runs again, its host is refused. kAbstain: the task runs
+  /// again and its digest decides.
+  virtual void rechecked(JobId job, TaskId task, Verdict verdict, Micros now) = 0;
+
+  /// Deadlines, stragglers. Call it at least when next_wakeup() says.
+  virtual void tick(Micros now) = 0;
+  [[nodiscard]] virtual Micros next_wakeup() const = 0;  ///< max() when nothing is due
+
+  virtual std::vector<Action> take_actions() = 0;
+  [[nodiscard]] virtual JobCounts job_counts(JobId job) const = 0;
+  [[nodiscard]] virtual HostCounts host_counts(HostId host) const = 0;
+  /// Empty while something of the job runs; else why nothing does ("no host is connected", "each
+  /// task needs 300 MiB and no host offers more than 256 MiB", …).
+  [[nodiscard]] virtual std::string waiting_reason(JobId job) const = 0;
+};
+
+}  // namespace goblin::scheduler
