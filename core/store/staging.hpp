@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Files of a lab node that hold arrays of jobs, results under judgement and outputs. They are
+// shared with clients and runners as descriptors. Numbers are never used twice.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/net/unique_fd.hpp"
+#include "goblin/error.hpp"
+
+namespace goblin::store {
+
+/// Any thread.
+class Staging {
+ public:
+  /// `directory` is made when missing (0700). `cap_bytes`: sum of all files; 0: no cap but the
+  /// disk's.
+  static Result<std::unique_ptr<Staging>> open(const std::string& directory,
+                                               std::uint64_t cap_bytes);
+  virtual ~Staging() = default;
+
+  struct File {
+    std::uint64_t number = 0;
+    net::UniqueFd fd;  ///< read and write
+    std::uint64_t size = 0;
+  };
+  /// A new file of `size` bytes whose blocks are allocated (posix_fallocate): kExhausted with the
+  /// free space when the disk or the cap does not have them, so that no later write meets SIGBUS.
+  virtual Result<File> create(std::uint64_t size) = 0;
+  virtual Result<File> reopen(std::uint64_t number) = 0;
+  virtual Result<void> remove(std::uint64_t number) = 0;
+  /// Numbers of all files; after a restart the lab node removes what no job names.
+  [[nodiscard]] virtual Result<std::vector<std::uint64_t>> list() const = 0;
+  [[nodiscard]] virtual std::uint64_t used_bytes() const = 0;
+};
+
+}  // namespace goblin::store
