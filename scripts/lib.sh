@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+# shellcheck shell=bash
+# What the scripts share. Source it; it defines ROOT and changes into it.
+
+set -euo pipefail
+
+SELF=$(realpath -- "$0")
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$ROOT"
+export ROOT
+VENV=$ROOT/.venv
+# One job a core: a compiler of this code needs about 1 GiB, which every supported machine has.
+JOBS=$(nproc)
+export VENV JOBS
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+  say "$(basename -- "$0"): $*"
+  exit 1
+}
+
+# need_value OPTION [VALUE]: refuses an option that lacks its value.
+need_value() {
+  if [ -z "${2:-}" ]; then die "$1 needs a value; see --help"; fi
+}
+
+# usage: the caller's comment block at the top of its file, as help.
+usage() { awk 'NR > 2 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$SELF"; }
