@@ -45,6 +45,7 @@ struct AcceptedRecord {
   wire::Digest digest;        ///< over all outputs
   bool merged = false;        ///< its elements stand in the outputs; else kept in `stage`
   std::uint64_t stage = 0;    ///< staging number of the kept result
+  std::uint64_t stage_offset = 0;  ///< where it begins there
   wire::PlannedTask planned;  ///< as the planner emitted it
 };
 struct QuarantineRecord {
@@ -78,6 +79,8 @@ class LabJournal {
   virtual Result<std::vector<JobRecord>> jobs() = 0;
   /// In the order in which they were accepted.
   virtual Result<std::vector<AcceptedRecord>> accepted(std::uint64_t job) = 0;
+  /// One of them; kNotFound when the task is not accepted.
+  virtual Result<AcceptedRecord> accepted_task(std::uint64_t job, std::uint64_t task) = 0;
   virtual Result<std::vector<QuarantineRecord>> quarantines(std::uint64_t job) = 0;
 };
 
