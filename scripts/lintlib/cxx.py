@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -159,6 +160,8 @@ class Tidy:
             )
         )
 
+        here = re.escape(str(self.tree.root))
+
         def run(name: str) -> tuple[str, list[str]]:
             done = subprocess.run(
                 [
@@ -166,9 +169,8 @@ class Tidy:
                     "--quiet",
                     "-p",
                     str(folder),
-                    f"--header-filter=^{self.tree.root}/(core|backends|plugins|hosts|tests)/"
-                    f"|^{self.tree.root}/sdk/include/goblin/(?!abi/)",
-                    f"--exclude-header-filter=^{self.tree.root}/sdk/include/goblin/abi/|/build/",
+                    f"--header-filter=^{here}/(sdk|core|backends|plugins|hosts|tests)/",
+                    f"--exclude-header-filter=^{here}/(sdk/include/goblin/abi|build)/",
                     *(["--fix"] if fix else []),
                     str(self.tree.root / name),
                 ],
