@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 """JUnit files: scripts/lint writes one, ctest and pytest write others, scripts/test adds them up.
 
-Usage: junit.py FILE... prints a line per file and closes with "N passed, N failed, N skipped".
-Exits 1 if anything failed, if a file is missing or if nothing ran.
+Usage: junit.py [--broken STEM]... FILE... prints a line per file and closes with "N passed, N failed, N skipped".
+Exits 1 if anything failed, if a file is missing or if nothing passed.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable
@@ -83,22 +84,30 @@ def read(path: Path) -> Totals:
 
 
 def main(arguments: list[str]) -> int:
-    sum_of_all = Totals()
-    broken = False
-    for argument in arguments:
-        path = Path(argument)
+    parser = argparse.ArgumentParser(description="Adds up JUnit files.")
+    parser.add_argument(
+        "--broken",
+        action="append",
+        default=[],
+        metavar="STEM",
+        help="this file's program failed, whatever the file says",
+    )
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    options = parser.parse_args(arguments)
+    total = Totals()
+    for path in options.files:
         try:
-            totals = read(path)
+            counted = read(path)
         except ValueError as error:
             print(error)
-            broken = True
-            sum_of_all.failed += 1
-            continue
-        print(f"{path.stem}: {totals}")
-        sum_of_all.add(totals)
-    print(sum_of_all)
-    nothing_ran = sum_of_all.passed + sum_of_all.failed == 0
-    return 1 if broken or sum_of_all.failed or nothing_ran else 0
+            counted = Totals(failed=1)
+        if path.stem in options.broken and counted.failed == 0:
+            print(f"{path.stem}: failed outside its tests")
+            counted.failed = 1
+        print(f"{path.stem}: {counted}")
+        total.add(counted)
+    print(total)
+    return 1 if total.failed or total.passed == 0 else 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ VENV=$ROOT/.venv
 # One job a core: a compiler of this code needs about 1 GiB, which every supported machine has.
 JOBS=$(nproc)
 export VENV JOBS
+# Lets ccache serve a clone in another folder with what this one has compiled.
+export CCACHE_BASEDIR=$ROOT CCACHE_NOHASHDIR=1
 
 say() { printf '%s\n' "$*" >&2; }
 

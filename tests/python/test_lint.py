@@ -185,5 +185,7 @@ def test_results_that_are_missing_or_empty_fail(
     assert junit.main([str(tmp_path / "none.xml")]) == 1
     junit.write(tmp_path / "good.xml", "good", [junit.Case("a", "passed")])
     assert junit.main([str(tmp_path / "good.xml")]) == 0
+    assert junit.main(["--broken", "good", str(tmp_path / "good.xml")]) == 1
+    assert "good: failed outside its tests" in capsys.readouterr().out
     assert junit.main([str(tmp_path / "good.xml"), str(tmp_path / "gone.xml")]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "1 passed, 1 failed, 0 skipped"
