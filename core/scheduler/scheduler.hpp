@@ -4,6 +4,9 @@
 // simulation can drive it. One instance per lab node; one thread.
 //
 // Every event returns nothing; what follows from it is collected with take_actions(), in order.
+// Placement happens in take_actions() too, so a batch of events costs one round of it: call it
+// after every event or batch of events. What hosts, planners and checks may get wrong (unknown,
+// repeated, late or reordered leases and tasks) is ignored.
 // Cost per event is O(log n) in hosts and tasks, apart from a placement that looks at no more than
 // Config::placement_window ready tasks.
 #pragma once
@@ -35,10 +38,19 @@ struct Config {
   double deadline_factor = 8.0;         ///< a lease ends at so many times the expected time …
   Micros deadline_floor = 20'000'000;   ///< … but never before this, and
   Micros first_deadline = 600'000'000;  ///< this long while nothing is known of host or job
+  Micros straggler_floor = 200'000;     ///< no second start of a lease younger than this
   std::uint32_t max_attempts = 5;       ///< failures (not refusals or departures) of one task
-  std::uint64_t seed = 0;               ///< for choices that hosts must not predict
+  /// Outputs that a host has committed to and that wait for their judgement: so many bytes and so
+  /// many results, then it gets no more work. Bounds what hosts and lab node must keep.
+  std::uint64_t max_unjudged_bytes = 256u << 20;
+  std::uint32_t max_unjudged = 4096;
+  Micros backoff_min = 100'000;     ///< pause of a host that hands back or keeps failing …
+  Micros backoff_max = 30'000'000;  ///< … doubled each time up to this, ended by a success
+  std::uint64_t seed = 0;           ///< for choices that hosts must not predict
 };
 
+/// A HostId names one host (one key) for as long as the scheduler lives, whether it is connected or
+/// not: quarantines outlive connections.
 struct HostSpec {
   std::uint64_t memory_bytes = 0;
   std::uint64_t cache_bytes = 0;
@@ -87,7 +99,7 @@ struct SendLease {
   LeaseId lease;
   JobId job;
   TaskId task;
-  Micros deadline;  ///< from now
+  Micros deadline;  ///< from now: the host gives up then, the scheduler perhaps before
 };
 /// The host need not go on with it.
 struct CancelLease {
@@ -115,7 +127,9 @@ struct AcceptResult {
   TaskId task;
   wire::Digest digest;
 };
-/// Bytes or commitment no longer needed: drop them, tell the host.
+/// Bytes or commitment no longer needed: drop them, tell the host (if it is still there). Comes
+/// after accepted() for an accepted result. May name a lease that is unknown or over: a result that
+/// came too late.
 struct ReleaseResult {
   HostId host;
   LeaseId lease;
@@ -135,6 +149,12 @@ struct Recheck {
   TaskId task;
   HostId host;
 };
+/// An accepted result fell at its recheck and the task must be computed anew: hand the task in
+/// again with task_ready(). The job does not end before.
+struct Rerun {
+  JobId job;
+  TaskId task;
+};
 /// For explain(): a start of a task that came to nothing.
 struct Incident {
   JobId job;
@@ -142,19 +162,21 @@ struct Incident {
   HostId host;
   std::string what;
 };
-/// Every task is accepted and none waits for a recheck.
+/// Every task is accepted and none waits for a recheck. Said once; remove_job() is still due.
 struct FinishJob {
   JobId job;
 };
+/// The job cannot go on; its leases were cancelled. Said once; remove_job() is still due.
 struct FailJob {
   JobId job;
   Error error;
 };
 using Action =
     std::variant<PlanMore, SendLease, CancelLease, FetchResult, CheckResult, AcceptResult,
-                 ReleaseResult, Quarantine, Recheck, Incident, FinishJob, FailJob>;
+                 ReleaseResult, Quarantine, Recheck, Rerun, Incident, FinishJob, FailJob>;
 
 /// Numbers for progress, status and tests.
+/// planned == ready + leased + judging + accepted, with tasks to be run again among the ready.
 struct JobCounts {
   std::uint64_t ready = 0, leased = 0, judging = 0, accepted = 0, planned = 0;
   std::uint64_t refused = 0, failed = 0, second_starts = 0, rechecks = 0;
@@ -180,6 +202,9 @@ class Scheduler {
                        Micros now) = 0;
   /// After a restart: these tasks are accepted already (and were planned).
   virtual void restore_accepted(JobId job, TaskId task, double flops, HostId host) = 0;
+  /// After a restart, after restore_accepted(): this host was quarantined in the job. Says nothing
+  /// but the rechecks of what rests on its word alone.
+  virtual void restore_quarantine(JobId job, HostId host) = 0;
   /// Ends a job (cancelled, failed): its leases are cancelled, nothing more is said of it.
   virtual void remove_job(JobId job, Micros now) = 0;
   /// The planner's answer to PlanMore: tasks became ready (already accepted ones are not passed
@@ -198,16 +223,17 @@ class Scheduler {
   virtual void host_evicted(HostId host, const wire::Digest& digest) = 0;
 
   // leases
-  virtual void outcome(const Outcome& outcome, Micros now) = 0;
-  virtual void handed_back(LeaseId lease, Micros now) = 0;
+  /// `from` is the host that says so: it speaks for its own leases only.
+  virtual void outcome(HostId from, const Outcome& outcome, Micros now) = 0;
+  virtual void handed_back(HostId from, LeaseId lease, Micros now) = 0;
   virtual void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) = 0;
   virtual void fetched(LeaseId lease, Micros now) = 0;
   /// `wrong`: the bytes do not hash to what the host had committed to.
   virtual void fetch_failed(LeaseId lease, bool wrong, Micros now) = 0;
   virtual void checked(LeaseId lease, Verdict verdict, Micros now) = 0;
   virtual void accepted(JobId job, TaskId task, Micros now) = 0;
-  /// kAccept: stands. kReject: the task runs again, its host is refused. kAbstain: the task runs
-  /// again and its digest decides.
+  /// kAccept: stands. kReject: the task runs again (Rerun). kAbstain: the task runs again and its
+  /// digest decides.
   virtual void rechecked(JobId job, TaskId task, Verdict verdict, Micros now) = 0;
 
   /// Deadlines, stragglers. Call it at least when next_wakeup() says.

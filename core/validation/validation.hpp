@@ -2,15 +2,17 @@
 // How the results of one task are judged. Pure logic: no clock, socket, thread or randomness.
 //
 //   algebraic   one host commits; its bytes are fetched and the kind's own check decides. When the
-//               check abstains, the decision goes to a validator if there is one, else to
-//               replicate 2.
+//               check abstains, or passes two results that differ, equal digests decide: of a
+//               validator if there is one, else of two independent hosts (replicate 2).
 //   validator   one host commits; a trusted host recomputes; equal digests accept, else the
 //               trusted host's result stands and the other host is refused.
 //   replicate k hosts of different groups commit until k digests are equal; hosts with another
-//               digest are refused. After 2k + 3 results without k equal ones the task fails.
+//               digest are refused. A trusted host's digest, where there is one, is the only one
+//               that can win. After 2k + 3 results without k equal ones the task fails.
 //
 // A result's digest is over all of its outputs. The bytes that are used are always fetched after
-// the decision's digest is known and must hash to it.
+// the decision's digest is known and must hash to it. A host that later commits to another digest
+// for the same task than before is refused.
 #pragma once
 
 #include <cstdint>
@@ -25,35 +27,57 @@ namespace goblin::validation {
 using HostId = std::uint32_t;
 using LeaseId = std::uint64_t;
 
+inline constexpr std::uint32_t kMinReplicas = 2;
+inline constexpr std::uint32_t kMaxReplicas = 16;
+
 struct PolicySpec {
   wire::Policy policy = wire::Policy::kAlgebraic;  ///< never kDefault
   std::uint32_t replicas = 2;                      ///< kReplicate: 2 to 16
 };
 
+/// The policy of a job: what the researcher asked for, else the kind's default, else algebraic.
 /// kInvalidArgument names `policy` or `replicas`, the value and what is allowed.
+/// `kind_default_policy` is a GOBLIN_POLICY_* or 0.
 Result<PolicySpec> make_policy(wire::Policy asked, std::uint32_t asked_replicas,
                                std::uint32_t kind_default_policy,
                                std::uint32_t kind_default_replicas);
 
+enum class RefusalReason : std::uint8_t {
+  kCheckFailed,        ///< the kind's check rejected it
+  kBytesDiffer,        ///< its bytes do not hash to what the host had committed to
+  kValidatorDiffers,   ///< a trusted host computed something else
+  kQuorumDiffers,      ///< enough independent hosts computed something else
+  kCommitmentChanged,  ///< the host committed to something else before
+};
+struct Refusal {
+  LeaseId lease = 0;
+  HostId host = 0;
+  RefusalReason reason = RefusalReason::kCheckFailed;
+};
+
 /// What must happen next for a task. Several fields may be set at once.
 struct Decision {
-  std::uint32_t want_results = 0;  ///< further results needed from untrusted hosts
+  std::uint32_t want_results = 0;  ///< further results needed, those under way not counted
   bool want_validator = false;     ///< a result needed from a trusted host
   std::optional<LeaseId> fetch;    ///< fetch this result's bytes
   std::optional<LeaseId> check;    ///< its bytes are here: run the kind's check on them
   std::optional<LeaseId> accept;   ///< its bytes are here and right
-  std::vector<LeaseId> refuse;     ///< these are wrong: quarantine their hosts (once each)
+  std::vector<Refusal> refuse;     ///< these are wrong: quarantine their hosts
   std::optional<Error> fail;       ///< the task cannot be decided
 };
 
 enum class Verdict : std::uint8_t { kAccept, kReject, kAbstain };
 
-/// The judgement of one task. Copyable value.
+/// The judgement of one task. Copyable value; one thread. Leases that it does not know are ignored.
 class TaskValidation {
  public:
-  TaskValidation(PolicySpec policy, bool validator_available);
+  /// `by_digest`: the check has abstained on this task before, so it is not asked again.
+  TaskValidation(PolicySpec policy, bool validator_available, bool by_digest = false);
 
-  /// A host has committed to a result.
+  /// Whether a trusted host could be asked; decides where an abstained check goes.
+  void set_validator_available(bool available) { validator_available_ = available; }
+
+  /// A host has committed to a result. Ignored when the host's earlier one still stands.
   void committed(LeaseId lease, HostId host, std::uint64_t group, bool trusted,
                  const wire::Digest& digest);
   /// Bytes arrived and hash to the committed digest.
@@ -61,10 +85,26 @@ class TaskValidation {
   /// Bytes cannot be had: the host is gone, or sent others than it committed to (`wrong`).
   void fetch_failed(LeaseId lease, bool wrong);
   void checked(LeaseId lease, Verdict verdict);
-  /// Hosts that may not be asked again for this task (they have committed, or their group has).
+  /// The host was caught elsewhere: its results and its votes no longer count.
+  void discard(HostId host);
+
+  /// Whether this host may be asked (again) for this task. It may not while a result of its own
+  /// stands or was refused, nor, where digests decide between ordinary hosts, when one of its
+  /// group has voted. Leases under way are the caller's to mind.
   [[nodiscard]] bool may_ask(HostId host, std::uint64_t group, bool trusted) const;
+  /// Two hosts of one group must not both be at work on it.
+  [[nodiscard]] bool needs_independence() const;
+  /// Digests decide, not the kind's check.
+  [[nodiscard]] bool by_digest() const;
+  /// Results that stand (refused and lost ones left out, unless their vote still counts).
+  [[nodiscard]] std::size_t results() const { return entries_.size() - refused_; }
+
+  /// Whose word the accepted result rests on: the host that passed the check, or all that committed
+  /// to the winning digest. Empty before a decision.
+  [[nodiscard]] std::vector<HostId> voters() const;
 
   /// What is new since the last call; each fetch, check, accept and refusal is said once.
+  /// want_results and want_validator are the state of things.
   Decision decide();
 
  private:
@@ -72,17 +112,35 @@ class TaskValidation {
     LeaseId lease = 0;
     HostId host = 0;
     std::uint64_t group = 0;
-    bool trusted = false;
-    bool fetching = false, fetched = false, checking = false, refused = false, lost = false;
     wire::Digest digest;
+    bool trusted = false;
+    bool fetching = false;  ///< asked for and not answered
+    bool here = false;      ///< bytes are here and hash to the digest
+    bool checking = false;
+    bool lost = false;  ///< bytes cannot be had; the vote stands
+    bool refused = false;
+    std::optional<Verdict> verdict;
   };
+  [[nodiscard]] bool replicating() const;
+  [[nodiscard]] std::uint32_t quorum() const;
+  [[nodiscard]] std::uint32_t votes(const wire::Digest& digest) const;
+  Entry* find(LeaseId lease);
+  void refuse(Entry& entry, RefusalReason reason);
+  bool decide_by_check(Decision& decision);  ///< false: digests must decide
+  void decide_by_digest(Decision& decision);
+  void choose_canonical(Decision& decision);
+  void use_canonical(Decision& decision);
+  void accept(Entry& entry, Decision& decision);
+
   PolicySpec policy_;
   bool validator_available_ = false;
   bool abstained_ = false;
   bool decided_ = false;
+  std::size_t refused_ = 0;
+  HostId accepted_host_ = 0;
   std::optional<wire::Digest> canonical_;
   std::vector<Entry> entries_;
-  std::vector<LeaseId> pending_refusals_;
+  std::vector<Refusal> pending_refusals_;
 };
 
 }  // namespace goblin::validation

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "core/validation/validation.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace goblin::validation {
+
+TaskValidation::TaskValidation(PolicySpec policy, bool validator_available, bool by_digest)
+    : policy_(policy), validator_available_(validator_available), abstained_(by_digest) {}
+
+bool TaskValidation::by_digest() const {
+  return policy_.policy != wire::Policy::kAlgebraic || abstained_;
+}
+
+/// Ordinary hosts' digests decide among themselves.
+bool TaskValidation::replicating() const {
+  if (policy_.policy == wire::Policy::kReplicate) return true;
+  return policy_.policy == wire::Policy::kAlgebraic && abstained_ && !validator_available_;
+}
+
+std::uint32_t TaskValidation::quorum() const {
+  return policy_.policy == wire::Policy::kReplicate ? policy_.replicas : kMinReplicas;
+}
+
+bool TaskValidation::needs_independence() const { return replicating() && !canonical_; }
+
+TaskValidation::Entry* TaskValidation::find(LeaseId lease) {
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const Entry& e) { return e.lease == lease; });
+  return it == entries_.end() ? nullptr : &*it;
+}
+
+void TaskValidation::refuse(Entry& entry, RefusalReason reason) {
+  if (entry.refused) return;
+  entry.refused = true;
+  ++refused_;
+  pending_refusals_.push_back({entry.lease, entry.host, reason});
+}
+
+void TaskValidation::committed(LeaseId lease, HostId host, std::uint64_t group, bool trusted,
+                               const wire::Digest& digest) {
+  if (decided_) return;
+  const auto old = std::find_if(entries_.begin(), entries_.end(),
+                                [&](const Entry& e) { return e.host == host; });
+  if (old == entries_.end()) {
+    Entry entry;
+    entry.lease = lease;
+    entry.host = host;
+    entry.group = group;
+    entry.trusted = trusted;
+    entry.digest = digest;
+    entries_.push_back(entry);
+    return;
+  }
+  if (old->refused || !old->lost) return;
+  old->lease = lease;
+  if (old->digest != digest) return refuse(*old, RefusalReason::kCommitmentChanged);
+  old->lost = false;
+}
+
+void TaskValidation::fetched(LeaseId lease) {
+  Entry* entry = find(lease);
+  if (entry == nullptr || !entry->fetching) return;
+  entry->fetching = false;
+  entry->here = true;
+}
+
+void TaskValidation::fetch_failed(LeaseId lease, bool wrong) {
+  Entry* entry = find(lease);
+  if (entry == nullptr || decided_ || entry->here || entry->refused) return;
+  entry->fetching = false;
+  if (wrong) return refuse(*entry, RefusalReason::kBytesDiffer);
+  if (by_digest()) {
+    entry->lost = true;
+    return;
+  }
+  // Without bytes there is nothing to check, and the same host may try again.
+  entries_.erase(entries_.begin() + (entry - entries_.data()));
+}
+
+void TaskValidation::checked(LeaseId lease, Verdict verdict) {
+  Entry* entry = find(lease);
+  if (entry == nullptr || !entry->checking || decided_) return;
+  entry->checking = false;
+  entry->verdict = verdict;
+  if (verdict == Verdict::kReject) refuse(*entry, RefusalReason::kCheckFailed);
+}
+
+void TaskValidation::discard(HostId host) {
+  if (decided_) return;
+  std::erase_if(entries_, [&](const Entry& e) {
+    if (e.host != host) return false;
+    if (e.refused) --refused_;
+    return true;
+  });
+}
+
+bool TaskValidation::may_ask(HostId host, std::uint64_t group, bool trusted) const {
+  for (const Entry& e : entries_) {
+    // A lost result of the winning digest may be computed again, by whoever.
+    if (e.host == host) return e.lost && !e.refused && canonical_.has_value();
+    const bool votes_alone = trusted && policy_.policy != wire::Policy::kReplicate;
+    if (needs_independence() && !votes_alone && !e.refused && e.group == group) return false;
+  }
+  return true;
+}
+
+std::uint32_t TaskValidation::votes(const wire::Digest& digest) const {
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& e = entries_[i];
+    if (e.refused || e.digest != digest) continue;
+    bool first_of_group = true;
+    for (std::size_t j = 0; j < i && first_of_group; ++j)
+      first_of_group =
+          entries_[j].refused || entries_[j].digest != digest || entries_[j].group != e.group;
+    count += first_of_group ? 1 : 0;
+  }
+  return count;
+}
+
+void TaskValidation::accept(Entry& entry, Decision& decision) {
+  decided_ = true;
+  accepted_host_ = entry.host;
+  decision.accept = entry.lease;
+  decision.want_results = 0;
+  decision.want_validator = false;
+}
+
+bool TaskValidation::decide_by_check(Decision& decision) {
+  Entry* passed = nullptr;
+  bool open = false;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Entry& first = entries_[i];
+    const auto same = [&](const Entry& e) { return !e.refused && e.digest == first.digest; };
+    if (first.refused || std::any_of(entries_.begin(), entries_.begin() + i, same)) continue;
+    // Results with one digest are the same bytes: one check speaks for all of them.
+    Entry* judged = nullptr;
+    Entry* busy = nullptr;
+    Entry* ready = nullptr;
+    for (std::size_t j = i; j < entries_.size(); ++j) {
+      Entry& e = entries_[j];
+      if (!same(e)) continue;
+      if (e.verdict) judged = &e;
+      if (e.fetching || e.checking) busy = &e;
+      if (e.here && ready == nullptr) ready = &e;
+    }
+    if (judged != nullptr) {
+      // Canonical numbers: two different results that both pass mean that one is wrong.
+      if (judged->verdict == Verdict::kAbstain || passed != nullptr) return false;
+      passed = judged;
+      continue;
+    }
+    open = true;
+    if (busy != nullptr || decision.fetch || decision.check) continue;
+    if (ready != nullptr) {
+      ready->checking = true;
+      decision.check = ready->lease;
+    } else {
+      first.fetching = true;
+      decision.fetch = first.lease;
+    }
+  }
+  if (open) return true;
+  if (passed != nullptr) {
+    accept(*passed, decision);
+  } else {
+    decision.want_results = 1;
+  }
+  return true;
+}
+
+void TaskValidation::choose_canonical(Decision& decision) {
+  canonical_.reset();
+  const Entry* trusted = nullptr;
+  bool trusted_agree = true;
+  std::uint32_t best = 0;
+  std::uint32_t live = 0;
+  for (const Entry& e : entries_) {
+    if (e.refused) continue;
+    ++live;
+    if (!e.trusted) continue;
+    trusted_agree = trusted_agree && (trusted == nullptr || trusted->digest == e.digest);
+    if (trusted == nullptr) trusted = &e;
+  }
+  if (policy_.policy != wire::Policy::kReplicate && trusted != nullptr) {
+    canonical_ = trusted->digest;
+    return;
+  }
+  if (!replicating()) {
+    decision.want_validator = live > 0;
+    decision.want_results = live > 0 ? 0 : 1;
+    return;
+  }
+  for (const Entry& e : entries_) {
+    if (e.refused) continue;
+    if (trusted != nullptr && trusted_agree && e.digest != trusted->digest) continue;
+    const std::uint32_t count = votes(e.digest);
+    best = std::max(best, count);
+    if (count < quorum()) continue;
+    canonical_ = e.digest;
+    return;
+  }
+  decision.want_results = quorum() - best;
+  if (live >= 2 * quorum() + 3)
+    decision.fail =
+        Error{Code::kCorrupt,
+              std::to_string(live) + " results were computed and no " + std::to_string(quorum()) +
+                  " of independent hosts are equal: hosts disagree on this task; look "
+                  "at explain() for who they are"};
+}
+
+void TaskValidation::use_canonical(Decision& decision) {
+  bool by_validator = false;
+  for (const Entry& e : entries_)
+    by_validator = by_validator || (!e.refused && e.trusted && e.digest == *canonical_);
+  for (Entry& e : entries_)
+    if (e.digest != *canonical_)
+      refuse(e, by_validator ? RefusalReason::kValidatorDiffers : RefusalReason::kQuorumDiffers);
+  Entry* next = nullptr;
+  for (Entry& e : entries_) {
+    if (e.refused || e.digest != *canonical_) continue;
+    if (e.here) return accept(e, decision);
+    if (e.fetching) return;
+    if (!e.lost && next == nullptr) next = &e;
+  }
+  if (next == nullptr) {
+    decision.want_results = 1;
+    return;
+  }
+  next->fetching = true;
+  decision.fetch = next->lease;
+}
+
+void TaskValidation::decide_by_digest(Decision& decision) {
+  choose_canonical(decision);
+  if (canonical_) use_canonical(decision);
+}
+
+Decision TaskValidation::decide() {
+  Decision decision;
+  if (!decided_) {
+    if (!by_digest() && !decide_by_check(decision)) {
+      abstained_ = true;
+      if (decision.fetch) find(*decision.fetch)->fetching = false;
+      if (decision.check) find(*decision.check)->checking = false;
+      decision = {};
+    }
+    if (!decided_ && by_digest()) decide_by_digest(decision);
+  }
+  decision.refuse.swap(pending_refusals_);
+  return decision;
+}
+
+std::vector<HostId> TaskValidation::voters() const {
+  std::vector<HostId> hosts;
+  if (!decided_) return hosts;
+  if (!canonical_) {
+    hosts.push_back(accepted_host_);
+    return hosts;
+  }
+  for (const Entry& e : entries_)
+    if (!e.refused && e.digest == *canonical_) hosts.push_back(e.host);
+  std::sort(hosts.begin(), hosts.end());
+  return hosts;
+}
+
+}  // namespace goblin::validation
