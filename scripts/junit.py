@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 """JUnit files: scripts/lint writes one, ctest and pytest write others, scripts/test adds them up.
 
-Usage: junit.py [--broken STEM]... FILE... prints a line per file and closes with "N passed, N failed, N skipped".
-Exits 1 if anything failed, if a file is missing or if nothing passed.
+Usage: junit.py [--broken STEM]... FILE... prints a line per file and closes with
+"N passed, N failed, N skipped". Exits 1 if anything failed, if a file is missing or if nothing
+passed.
 """
 
 from __future__ import annotations
