@@ -15,8 +15,8 @@ struct DeviceText {
   const char* description;
 };
 
-/// `Lists` has static devices(), device_count(), operators() (an array of pointers to tables) and
-/// operator_count(), all constant for the life of the process.
+/// `Lists` has static device(index), device_count(), operators() (an array of pointers to tables)
+/// and operator_count(), all constant for the life of the process.
 template <class Lists>
 struct BackendTable {
   static std::uint64_t device_count(const goblin_backend_v1*) { return Lists::device_count(); }
@@ -27,7 +27,7 @@ struct BackendTable {
       return GOBLIN_INVALID_ARGUMENT;
     }
     if (index >= Lists::device_count()) return GOBLIN_NOT_FOUND;
-    const DeviceText& text = Lists::devices()[index];
+    const DeviceText text = Lists::device(index);
     copy(out->name, sizeof out->name, text.name);
     copy(out->description, sizeof out->description, text.description);
     out->memory_bytes = 0;

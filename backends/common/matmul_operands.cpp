@@ -109,6 +109,14 @@ goblin_status_v1 check_matmul_memory(const goblin_operands_v1* operands, goblin_
   if (missing != nullptr) {
     return refuse(message, GOBLIN_INVALID_ARGUMENT, "matmul: %s has elements but no data", missing);
   }
+  const std::int64_t item = item_size(c.dtype);
+  const std::int64_t alignment = item > 8 ? 8 : item;
+  if (reinterpret_cast<std::uintptr_t>(c.data) % static_cast<std::uintptr_t>(alignment) != 0) {
+    return refuse(message, GOBLIN_INVALID_ARGUMENT,
+                  "matmul: c begins at an address that is no multiple of %" PRId64
+                  "; align it to its elements",
+                  alignment);
+  }
   const char* under = ranges_meet(c, a) ? "a" : ranges_meet(c, b) ? "b" : nullptr;
   if (under != nullptr) {
     return refuse(message, GOBLIN_INVALID_ARGUMENT,

@@ -32,7 +32,8 @@ struct Matmul {
 goblin_status_v1 check_matmul(const goblin_operands_v1* operands, Matmul* matmul,
                               goblin_text_v1* message);
 
-/// What a run needs besides: data where there are elements, C apart from A and B.
+/// What a run needs besides: data where there are elements, C aligned to its elements and apart
+/// from A and B. Inputs may lie at any address.
 goblin_status_v1 check_matmul_memory(const goblin_operands_v1* operands, goblin_text_v1* message);
 
 /// An exec of this ABI that names one of `devices` devices and a known numerics.

@@ -8,10 +8,11 @@ namespace goblin::backends::reference {
 namespace {
 
 struct Lists {
-  static constexpr DeviceText kDevices[] = {{"scalar", "One element after the other, by the book"}};
   static constexpr const goblin_operator_v1* kOperators[] = {&kMatmul};
 
-  static const DeviceText* devices() { return kDevices; }
+  static DeviceText device(std::uint64_t) {
+    return {"scalar", "One element after the other, by the book"};
+  }
   static std::uint64_t device_count() { return kDeviceCount; }
   static const goblin_operator_v1* const* operators() { return kOperators; }
   static std::uint64_t operator_count() { return std::size(kOperators); }
