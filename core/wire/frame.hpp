@@ -90,10 +90,12 @@ struct FrameHeader {
   std::uint32_t payload_bytes = 0;
 };
 
-/// The largest message and payload of a frame type in a state; both 0: the type is refused there.
+/// The largest message and payload of a frame type in a state. A type that may not come there, or
+/// that nobody knows, is not accepted (a ping is, though both its caps are 0).
 struct FrameCaps {
   std::uint32_t message_bytes = 0;
   std::uint32_t payload_bytes = 0;
+  bool accepted = false;
 };
 FrameCaps frame_caps(std::uint16_t type, PeerState state);
 
@@ -101,7 +103,8 @@ FrameCaps frame_caps(std::uint16_t type, PeerState state);
 inline constexpr std::uint32_t kBlobChunkBytes = 1u << 20;
 
 void write_header(const FrameHeader& header, std::span<std::byte, kHeaderBytes> out);
-/// kCorrupt for a wrong magic, version, flags, or a length over the cap of its type and state.
+/// kCorrupt for a wrong magic, version or flags, a type that may not come in this state, a message
+/// length that is no multiple of 8, or a length over the cap of its type and state.
 Result<FrameHeader> read_header(std::span<const std::byte, kHeaderBytes> in, PeerState state);
 
 }  // namespace goblin::wire

@@ -47,14 +47,18 @@ std::uint64_t dtype_size(DType dtype);
 /// "f32"; "invalid" for a number that is no dtype.
 std::string_view dtype_name(DType dtype);
 
+/// Bytes of a tensor without gaps. Checked: kInvalidArgument for an unknown dtype, a rank over
+/// GOBLIN_MAX_RANK, a negative extent, or a size over 2^62 bytes (an extent of 0 counts as 1
+/// there).
+Result<std::uint64_t> tensor_bytes(DType dtype, std::span<const std::int64_t> shape);
+
 /// Type and shape of a tensor whose elements stand row-major without gaps.
 struct TensorSpec {
   DType dtype = 0;
   std::vector<std::int64_t> shape;
 
   bool operator==(const TensorSpec&) const = default;
-  /// Checked: kInvalidArgument for an unknown dtype, a rank over GOBLIN_MAX_RANK, a negative
-  /// extent, or a size over 2^62 bytes.
+  /// As tensor_bytes.
   [[nodiscard]] Result<std::uint64_t> size_bytes() const;
 };
 
