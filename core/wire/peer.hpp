@@ -41,8 +41,7 @@ struct Goodbye {
   Code reason = Code::kUnavailable;
 };
 
-// ---- blobs
-// ---------------------------------------------------------------------------------------
+// ---- blobs ----
 
 /// Asks the peer for a blob from `offset` on. The peer sends kBlobInfo, then kBlobData frames
 /// within the credit. `stream` is chosen by the asker, unique among its open streams on the
@@ -72,8 +71,7 @@ struct BlobCancel {
   std::int32_t status = GOBLIN_CANCELLED;
 };
 
-// ---- coordinator
-// ---------------------------------------------------------------------------------
+// ---- coordinator ----
 
 /// What a host lends.
 struct HostCapacity {
@@ -138,8 +136,7 @@ struct Catalog {
   std::vector<CatalogEntry> entries;
 };
 
-// ---- tasks
-// ---------------------------------------------------------------------------------------
+// ---- tasks ----
 
 struct HostOffer {
   HostCapacity capacity;
