@@ -84,8 +84,7 @@ struct Outcome {
   Micros fetch = 0;
 };
 
-// ---- actions
-// -------------------------------------------------------------------------------------
+// ---- actions ----
 
 /// Ask the job's planner for at most `max_tasks` tasks for a host with so much memory.
 struct PlanMore {

@@ -31,7 +31,8 @@ Result<Slot> ResultStore::allocate(std::uint64_t bytes) {
   if (room >= kOwnFileBytes) {
     GOBLIN_TRY(store::Staging::File file, staging_.create(room));
     const Slot slot{file.number, 0, bytes};
-    files_.emplace(file.number, File{std::move(file.fd), room, room, 1, false});
+    files_.emplace(file.number, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
+                                     room, room, 1, false});
     return slot;
   }
   auto it = files_.find(arena_);
@@ -41,7 +42,10 @@ Result<Slot> ResultStore::allocate(std::uint64_t bytes) {
   if (it == files_.end() || it->second.used + room > it->second.size) {
     GOBLIN_TRY(store::Staging::File file, staging_.create(kArenaBytes));
     arena_ = file.number;
-    it = files_.emplace(file.number, File{std::move(file.fd), kArenaBytes, 0, 0, true}).first;
+    it = files_
+             .emplace(file.number, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
+                                        kArenaBytes, 0, 0, true})
+             .first;
   }
   File& file = it->second;
   const Slot slot{it->first, file.used, bytes};
@@ -66,7 +70,10 @@ Result<void> ResultStore::adopt(const Slot& slot) {
   if (it == files_.end()) {
     GOBLIN_TRY(store::Staging::File file, staging_.reopen(slot.stage));
     const std::uint64_t size = file.size;
-    it = files_.emplace(slot.stage, File{std::move(file.fd), size, size, 0, false}).first;
+    it = files_
+             .emplace(slot.stage, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
+                                       size, size, 0, false})
+             .first;
   }
   if (slot.offset + slot.bytes > it->second.size) {
     return fail(Code::kCorrupt, "the journal names a result beyond the end of staging file " +
@@ -76,7 +83,10 @@ Result<void> ResultStore::adopt(const Slot& slot) {
   return {};
 }
 
-int ResultStore::fd(const Slot& slot) const { return files_.at(slot.stage).fd.get(); }
+int ResultStore::fd(const Slot& slot) const { return files_.at(slot.stage).fd->get(); }
+std::shared_ptr<const net::UniqueFd> ResultStore::shared_fd(const Slot& slot) const {
+  return files_.at(slot.stage).fd;
+}
 std::uint64_t ResultStore::file_bytes(const Slot& slot) const { return files_.at(slot.stage).size; }
 
 Result<void> ResultStore::write(const Slot& slot, std::uint64_t within, wire::ByteView bytes) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "core/net/blobs.hpp"
 #include "core/net/sha256.hpp"
@@ -35,6 +36,7 @@ class ResultStore {
   /// Takes up a slot that the journal names.
   Result<void> adopt(const Slot& slot);
   [[nodiscard]] int fd(const Slot& slot) const;
+  [[nodiscard]] std::shared_ptr<const net::UniqueFd> shared_fd(const Slot& slot) const;
   [[nodiscard]] std::uint64_t file_bytes(const Slot& slot) const;
   /// Copies small bytes into the slot.
   Result<void> write(const Slot& slot, std::uint64_t within, wire::ByteView bytes);
@@ -45,7 +47,7 @@ class ResultStore {
   static constexpr std::uint64_t kArenaBytes = 4u << 20;
   static constexpr std::uint64_t kOwnFileBytes = 256u << 10;
   struct File {
-    net::UniqueFd fd;
+    std::shared_ptr<const net::UniqueFd> fd;
     std::uint64_t size = 0;
     std::uint64_t used = 0;   ///< arenas: bytes given out
     std::uint64_t slots = 0;  ///< held

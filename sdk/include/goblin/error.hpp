@@ -94,9 +94,11 @@ using Result = tl::expected<T, Error>;
     co_return ::goblin::fail(std::move(GOBLIN_CONCAT(goblin_try_, __LINE__)).error()); \
   declaration = std::move(*GOBLIN_CONCAT(goblin_try_, __LINE__))
 /// The same for Result<void>.
-#define GOBLIN_TRY_VOID(...)                                  \
-  if (auto goblin_try_void = (__VA_ARGS__); !goblin_try_void) \
-  return ::goblin::fail(std::move(goblin_try_void).error())
-#define GOBLIN_CO_TRY_VOID(...)                               \
-  if (auto goblin_try_void = (__VA_ARGS__); !goblin_try_void) \
-  co_return ::goblin::fail(std::move(goblin_try_void).error())
+#define GOBLIN_TRY_VOID(...)                                      \
+  if (auto GOBLIN_CONCAT(goblin_void_, __LINE__) = (__VA_ARGS__); \
+      !GOBLIN_CONCAT(goblin_void_, __LINE__))                     \
+  return ::goblin::fail(std::move(GOBLIN_CONCAT(goblin_void_, __LINE__)).error())
+#define GOBLIN_CO_TRY_VOID(...)                                   \
+  if (auto GOBLIN_CONCAT(goblin_void_, __LINE__) = (__VA_ARGS__); \
+      !GOBLIN_CONCAT(goblin_void_, __LINE__))                     \
+  co_return ::goblin::fail(std::move(GOBLIN_CONCAT(goblin_void_, __LINE__)).error())

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/lab/engine.hpp"
+
+#include <algorithm>
+
+namespace goblin::lab {
+namespace {
+
+/// Counts what is sent of a job's data, then reads from the real source.
+class CountingSource final : public net::BlobSource {
+ public:
+  CountingSource(std::shared_ptr<net::BlobSource> source, std::shared_ptr<JobCounters> counters)
+      : source_(std::move(source)), counters_(std::move(counters)) {}
+  [[nodiscard]] std::uint64_t size() const override { return source_->size(); }
+  Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
+    counters_->bytes_sent += out.size();
+    return source_->read(offset, out);
+  }
+
+ private:
+  std::shared_ptr<net::BlobSource> source_;
+  std::shared_ptr<JobCounters> counters_;
+};
+
+scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostState state,
+                              bool trusted, std::uint64_t group) {
+  scheduler::HostSpec spec;
+  spec.memory_bytes = capacity.memory_bytes;
+  spec.cache_bytes = capacity.cache_bytes;
+  spec.slots = std::clamp<std::uint32_t>(capacity.slots, 1, 4096);
+  spec.threads = std::max<std::uint32_t>(capacity.threads, 1);
+  spec.trusted = trusted;
+  spec.group = group;
+  spec.accepting = state == wire::HostState::kReady;
+  return spec;
+}
+
+/// Keeps a Leases frame well below its cap.
+constexpr std::size_t kLeasesPerFrame = 512;
+constexpr std::size_t kLeasePayloadPerFrame = 512 << 10;
+
+}  // namespace
+
+Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& staging,
+               PluginSource& plugins, EngineOptions options, log::Logger logger)
+    : loop_(loop),
+      journal_(journal),
+      staging_(staging),
+      plugins_(plugins),
+      options_(std::move(options)),
+      logger_(std::move(logger)),
+      scheduler_(scheduler::Scheduler::create(options_.scheduler)),
+      hosts_changed_(loop),
+      clock_(loop) {}
+
+Engine::~Engine() = default;
+
+void Engine::start() { loop_.spawn(run_clock()); }
+
+void Engine::shut_down() {
+  stopped_ = true;
+  clock_.set();
+  for (auto& [number, job] : jobs_) {
+    job->ended = true;
+    job->planner.reset();
+    job->checker.reset();
+    touch(*job);
+  }
+}
+
+scheduler::Micros Engine::now() const {
+  return static_cast<scheduler::Micros>(
+      std::chrono::duration_cast<std::chrono::microseconds>(loop_.now().time_since_epoch())
+          .count());
+}
+
+Engine::JobPtr Engine::find_job(std::uint64_t job) const {
+  const auto it = jobs_.find(job);
+  return it == jobs_.end() ? nullptr : it->second;
+}
+
+scheduler::HostId Engine::id_of(const wire::Digest& pin) {
+  const auto [it, fresh] =
+      host_ids_.emplace(pin, static_cast<scheduler::HostId>(host_pins_.size()));
+  if (fresh) {
+    host_pins_.push_back(pin);
+  }
+  return it->second;
+}
+
+wire::Digest Engine::pin_of(scheduler::HostId host) const {
+  return host < host_pins_.size() ? host_pins_[host] : wire::Digest{};
+}
+
+void Engine::touch(Job& job) {
+  ++job.version;
+  job.changed.set();
+}
+
+// ---- the pump ----
+
+void Engine::pump_soon() {
+  if (!pump_posted_ && !stopped_) {
+    pump_posted_ = true;
+    loop_.post([this] { pump(); });
+  }
+}
+
+void Engine::pump() {
+  pump_posted_ = false;
+  if (stopped_) {
+    return;
+  }
+  for (auto actions = scheduler_->take_actions(); !actions.empty();
+       actions = scheduler_->take_actions()) {
+    for (const auto& action : actions) {
+      std::visit([this](const auto& a) { on(a); }, action);
+    }
+  }
+  flush_leases();
+  clock_.set();
+}
+
+net::Task<void> Engine::run_clock() {
+  while (!stopped_) {
+    clock_.reset();
+    const auto at = now();
+    const auto due = scheduler_->next_wakeup();
+    if (due <= at) {
+      scheduler_->tick(at);
+      pump_soon();
+      co_await loop_.sleep(net::Milliseconds(1));
+      continue;
+    }
+    const auto wait_ms = std::min<scheduler::Micros>((due - at) / 1000 + 1, 1000);
+    (void)co_await clock_.wait_for(net::Milliseconds(wait_ms));
+  }
+}
+
+void Engine::on(const scheduler::PlanMore& action) {
+  if (auto job = find_job(action.job); job && !job->ended) {
+    loop_.spawn(plan_more(std::move(job), action));
+  }
+}
+
+void Engine::on(const scheduler::SendLease& action) {
+  const auto job = find_job(action.job);
+  const auto host = hosts_.find(action.host);
+  if (!job || job->ended || host == hosts_.end()) {
+    return;
+  }
+  const auto task = job->tasks.find(action.task);
+  if (task == job->tasks.end()) {
+    logger_.error("the scheduler leases task " + std::to_string(action.task) + " of job " +
+                  std::to_string(action.job) + ", which is not prepared");
+    scheduler_->handed_back(action.host, action.lease, now());
+    return;
+  }
+  const PreparedTask& prepared = *task->second;
+  LeaseEntry entry;
+  entry.host = action.host;
+  entry.pin = host->second.port->pin();
+  entry.job = job;
+  entry.task = task->second;
+  leases_.emplace(action.lease, std::move(entry));
+
+  Outgoing& out = outgoing_[action.host];
+  wire::Lease lease;
+  lease.lease = action.lease;
+  lease.job = action.job;
+  lease.plugin = job->record.plugin;
+  lease.kind = job->record.kind_index;
+  lease.params = prepared.planned.params;
+  lease.inputs = prepared.inputs;
+  for (auto& input : lease.inputs) {
+    if (input.is_inline()) {
+      input.inline_offset += static_cast<std::uint32_t>(out.payload.size());
+    } else {
+      host->second.granted.insert(input.digest);
+    }
+  }
+  lease.outputs = prepared.planned.outputs;
+  lease.flops = prepared.planned.flops;
+  lease.memory_bytes = prepared.planned.memory_bytes;
+  lease.deadline_ms =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(action.deadline / 1000, 0xffffffff));
+  out.payload.insert(out.payload.end(), prepared.inline_bytes.begin(), prepared.inline_bytes.end());
+  out.message.leases.push_back(std::move(lease));
+  job->counters->bytes_sent += prepared.inline_bytes.size();
+  if (out.message.leases.size() >= kLeasesPerFrame || out.payload.size() >= kLeasePayloadPerFrame) {
+    host->second.port->send(
+        net::make_frame(wire::FrameType::kLeases, out.message, std::move(out.payload)));
+    out.message.leases.clear();
+    out.payload.clear();
+  }
+  touch(*job);
+}
+
+void Engine::flush_leases() {
+  for (auto& [id, out] : outgoing_) {
+    const auto host = hosts_.find(id);
+    if (host == hosts_.end()) {
+      continue;
+    }
+    HostPort& port = *host->second.port;
+    if (!out.message.leases.empty()) {
+      port.send(net::make_frame(wire::FrameType::kLeases, out.message, std::move(out.payload)));
+    }
+    if (!out.cancel.leases.empty()) {
+      port.send(net::make_frame(wire::FrameType::kCancelLeases, out.cancel));
+    }
+    if (!out.release.leases.empty()) {
+      port.send(net::make_frame(wire::FrameType::kReleaseResults, out.release));
+    }
+  }
+  outgoing_.clear();
+}
+
+void Engine::on(const scheduler::CancelLease& action) {
+  outgoing_[action.host].cancel.leases.push_back(action.lease);
+  drop_lease(action.lease);
+}
+
+void Engine::on(const scheduler::ReleaseResult& action) {
+  outgoing_[action.host].release.leases.push_back(action.lease);
+  drop_lease(action.lease);
+}
+
+void Engine::drop_lease(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it == leases_.end()) {
+    return;
+  }
+  if (it->second.slot && !it->second.job->ended) {
+    loop_.spawn(release_slot(it->second.job, *it->second.slot));
+  }
+  leases_.erase(it);
+}
+
+void Engine::on(const scheduler::Quarantine& action) {
+  const auto job = find_job(action.job);
+  if (!job) {
+    return;
+  }
+  const auto pin = pin_of(action.host);
+  auto& share = job->shares[pin];
+  ++share.refused;
+  ++job->counters->refused;
+  share.quarantined = true;
+  share.reason = action.reason;
+  auto& past = past_hosts_[pin];
+  ++past.refused;
+  note_incident(*job, action.task, pin, "refused", action.reason);
+  logger_.warn("job " + std::to_string(action.job) + ": host " + pin.hex().substr(0, 16) +
+               " is quarantined: " + action.reason);
+  loop_.spawn([](Engine& self, store::QuarantineRecord record) -> net::Task<void> {
+    auto done = co_await self.with_journal(
+        [record](store::LabJournal& journal) { return journal.record_quarantine(record); });
+    if (!done) {
+      self.logger_.error("journal: " + done.error().message);
+    }
+  }(*this, {action.job, pin, action.task, action.reason}));
+}
+
+void Engine::on(const scheduler::Rerun& action) {
+  const auto job = find_job(action.job);
+  if (!job || job->ended) {
+    return;
+  }
+  const auto task = job->tasks.find(action.task);
+  if (task != job->tasks.end()) {
+    ++job->counters->recomputed;
+    scheduler_->task_ready(ready_task(action.job, *task->second), now());
+    touch(*job);
+  }
+}
+
+void Engine::on(const scheduler::Incident& action) {
+  if (const auto job = find_job(action.job)) {
+    const auto pin = pin_of(action.host);
+    ++job->shares[pin].failed;
+    ++past_hosts_[pin].failed;
+    note_incident(*job, action.task, pin, action.what, "");
+  }
+}
+
+void Engine::note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
+                           std::string detail) {
+  constexpr std::size_t kKept = 1000;
+  ++job.incident_count;
+  if (job.incidents.size() < kKept) {
+    job.incidents.push_back({task, host, std::move(what), std::move(detail)});
+  }
+  touch(job);
+}
+
+void Engine::on(const scheduler::FinishJob& action) {
+  if (auto job = find_job(action.job); job && !job->ended) {
+    loop_.spawn(finish_job(std::move(job)));
+  }
+}
+
+void Engine::on(const scheduler::FailJob& action) {
+  if (auto job = find_job(action.job); job && !job->ended) {
+    loop_.spawn(end_job(std::move(job), wire::JobState::kFailed, action.error));
+  }
+}
+
+// ---- events of hosts ----
+
+scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
+                                      const wire::HostCapacity& capacity, wire::HostState state,
+                                      bool trusted, std::uint64_t group) {
+  const scheduler::HostId id = id_of(port->pin());
+  auto& past = past_hosts_[port->pin()];
+  past.host = port->pin();
+  past.validator = trusted;
+  HostEntry entry;
+  entry.port = std::move(port);
+  entry.capacity = capacity;
+  entry.state = state;
+  entry.trusted = trusted;
+  entry.group = group;
+  hosts_.emplace(id, std::move(entry));
+  scheduler_->host_joined(id, host_spec(capacity, state, trusted, group), now());
+  hosts_changed_.set();
+  pump_soon();
+  return id;
+}
+
+void Engine::host_changed(scheduler::HostId host, const wire::HostCapacity& capacity,
+                          wire::HostState state) {
+  const auto it = hosts_.find(host);
+  if (it == hosts_.end()) {
+    return;
+  }
+  it->second.capacity = capacity;
+  it->second.state = state;
+  scheduler_->host_changed(host, host_spec(capacity, state, it->second.trusted, it->second.group),
+                           now());
+  hosts_changed_.set();
+  pump_soon();
+}
+
+void Engine::host_left(scheduler::HostId host) {
+  const auto it = hosts_.find(host);
+  if (it == hosts_.end()) {
+    return;
+  }
+  auto& past = past_hosts_[it->second.port->pin()];
+  past.bytes_sent += it->second.port->bytes_sent();
+  past.bytes_received += it->second.port->bytes_received();
+  scheduler_->host_left(host, now());
+  // Results whose bytes are here already are still judged; the rest went with the host.
+  pump();
+  std::erase_if(leases_,
+                [host](const auto& item) { return item.second.host == host && !item.second.slot; });
+  hosts_.erase(host);
+  outgoing_.erase(host);
+  pump_soon();
+}
+
+Result<void> Engine::results(scheduler::HostId host, const wire::Results& results,
+                             const wire::Bytes& payload) {
+  for (const auto& result : results.results) {
+    const auto it = leases_.find(result.lease);
+    if (it == leases_.end() || it->second.host != host) {
+      continue;  // cancelled meanwhile
+    }
+    LeaseEntry& entry = it->second;
+    scheduler::Outcome outcome{.lease = result.lease,
+                               .status = result.status,
+                               .digest = {},
+                               .compute = result.compute_us,
+                               .fetch = result.fetch_us};
+    entry.result = result;
+    if (result.status == GOBLIN_OK) {
+      const auto& wanted = entry.task->planned.outputs;
+      entry.malformed = result.outputs.size() != wanted.size();
+      net::Sha256 all;
+      for (std::size_t i = 0; i < result.outputs.size() && !entry.malformed; ++i) {
+        auto& output = entry.result.outputs[i];
+        const std::uint64_t bytes = wanted[i].size_bytes().value_or(0);
+        if (output.spec != wanted[i]) {
+          entry.malformed = true;
+          break;
+        }
+        if (output.is_inline()) {
+          if (output.inline_offset > payload.size() ||
+              bytes > payload.size() - output.inline_offset) {
+            return fail(Code::kCorrupt, "a result's inline bytes lie outside the frame");
+          }
+          const auto part = std::span(payload).subspan(output.inline_offset, bytes);
+          output.digest = net::sha256(part);
+          output.inline_offset = static_cast<std::uint32_t>(entry.payload.size());
+          entry.payload.insert(entry.payload.end(), part.begin(), part.end());
+        }
+        all.update(std::as_bytes(std::span(output.digest.bytes)));
+      }
+      // One output: its own digest. Several: the digest of their digests.
+      outcome.digest = entry.malformed || result.outputs.size() != 1
+                           ? all.finish()
+                           : entry.result.outputs[0].digest;
+      entry.digest = outcome.digest;
+      auto& share = entry.job->shares[entry.pin];
+      share.peak_bytes = std::max(share.peak_bytes, result.peak_bytes);
+    }
+    scheduler_->outcome(host, outcome, now());
+  }
+  pump_soon();
+  return {};
+}
+
+void Engine::handed_back(scheduler::HostId host, const wire::HandBack& message) {
+  for (const auto lease : message.leases) {
+    const auto it = leases_.find(lease);
+    if (it != leases_.end() && it->second.host == host) {
+      scheduler_->handed_back(host, lease, now());
+    }
+  }
+  pump_soon();
+}
+
+void Engine::heartbeat(scheduler::HostId host, const wire::Heartbeat& message) {
+  scheduler_->heartbeat(host, message.running, now());
+  pump_soon();
+}
+
+Result<std::shared_ptr<net::BlobSource>> Engine::find_blob(scheduler::HostId host,
+                                                           const wire::Digest& digest) {
+  const auto entry = hosts_.find(host);
+  const auto blob = blobs_.find(digest);
+  if (entry == hosts_.end() || blob == blobs_.end() || !entry->second.granted.contains(digest)) {
+    return fail(Code::kNotFound, "no lease of this host names the blob");
+  }
+  const auto job = find_job(blob->second.job);
+  if (!job) {
+    return fail(Code::kNotFound, "the blob's job has ended");
+  }
+  return std::make_shared<CountingSource>(make_view_source(blob->second.window), job->counters);
+}
+
+}  // namespace goblin::lab

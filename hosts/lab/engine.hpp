@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// The lab node's centre: turns what clients, hosts and runners say into events of the scheduler and
+// carries out its actions. Loop's thread only.
+//
+//   engine.cpp          events of hosts, the pump, leases
+//   engine_jobs.cpp     submission, start, restart, end of jobs
+//   engine_results.cpp  fetching, checking, accepting, rechecking
+//   engine_report.cpp   status and explanation
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/log/log.hpp"
+#include "core/plugin/runner_client.hpp"
+#include "core/scheduler/scheduler.hpp"
+#include "goblin/abi/plugin.h"
+#include "hosts/lab/job.hpp"
+#include "hosts/lab/job_spec.hpp"
+
+namespace goblin::lab {
+
+/// A connected host, as the engine sees it.
+class HostPort {
+ public:
+  virtual ~HostPort() = default;
+  [[nodiscard]] virtual const wire::Digest& pin() const = 0;
+  /// Queues a frame; a lost connection shows elsewhere.
+  virtual void send(net::Frame frame) = 0;
+  virtual net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
+                                                 std::shared_ptr<net::BlobSink> sink) = 0;
+  [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
+  [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
+};
+
+/// A plugin that implements a kind.
+struct PluginFile {
+  wire::Digest digest;
+  std::uint32_t kind_index = 0;
+  std::string kind;                            ///< with version: "matmul/1"
+  std::shared_ptr<const net::UniqueFd> memfd;  ///< sealed
+};
+class PluginSource {
+ public:
+  virtual ~PluginSource() = default;
+  /// kNotFound lists the kinds there are.
+  virtual net::Task<Result<PluginFile>> find(KindName kind) = 0;
+  virtual net::Task<Result<PluginFile>> find(wire::Digest plugin, std::uint32_t kind_index) = 0;
+  /// Every plugin once (kind_index 0).
+  virtual net::Task<Result<std::vector<PluginFile>>> all() = 0;
+};
+
+struct EngineOptions {
+  scheduler::Config scheduler;
+  plugin::RunnerOptions runner;               ///< program, backend, device; plugin is filled in
+  net::Milliseconds plan_deadline{120'000};   ///< for one answer of a planner
+  net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
+  std::uint64_t result_keep_ms = 7ULL * 24 * 3600 * 1000;  ///< ended jobs are forgotten after this
+};
+
+class Engine {
+ public:
+  Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& staging,
+         PluginSource& plugins, EngineOptions options, log::Logger logger);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Takes up the journal's jobs and removes staging files that none of them names.
+  net::Task<Result<void>> restore();
+  /// Spawns what runs for the engine's life: the clock of the scheduler.
+  void start();
+  /// Stops runners; jobs stay in the journal.
+  void shut_down();
+
+  // hosts
+  scheduler::HostId host_joined(std::shared_ptr<HostPort> port, const wire::HostCapacity& capacity,
+                                wire::HostState state, bool trusted, std::uint64_t group);
+  void host_changed(scheduler::HostId host, const wire::HostCapacity& capacity,
+                    wire::HostState state);
+  void host_left(scheduler::HostId host);
+  /// kCorrupt when the message is impossible (a place outside the payload): close the connection.
+  Result<void> results(scheduler::HostId host, const wire::Results& results,
+                       const wire::Bytes& payload);
+  void handed_back(scheduler::HostId host, const wire::HandBack& message);
+  void heartbeat(scheduler::HostId host, const wire::Heartbeat& message);
+  /// What a host may pull: the inputs of its leases.
+  Result<std::shared_ptr<net::BlobSource>> find_blob(scheduler::HostId host,
+                                                     const wire::Digest& digest);
+
+  // clients
+  struct Outputs {
+    wire::JobStatus status;
+    std::vector<net::UniqueFd> fds;  ///< one per staged output, in order
+  };
+  net::Task<Result<wire::ReplyBody>> submit(wire::Submit submit, std::vector<net::UniqueFd> fds);
+  Result<wire::JobStatus> status(std::uint64_t job) const;
+  wire::JobList jobs() const;
+  Result<wire::Explanation> explain(std::uint64_t job) const;
+  net::Task<Result<void>> cancel(std::uint64_t job);
+  net::Task<Result<Outputs>> result(std::uint64_t job);
+  net::Task<Result<void>> forget(std::uint64_t job);
+  wire::HostList hosts() const;
+  net::Task<Result<wire::KindList>> kinds();
+  /// Waits until the job's version is not `seen`; answers the new one.
+  net::Task<Result<std::uint64_t>> wait_change(std::uint64_t job, std::uint64_t seen);
+  [[nodiscard]] std::uint32_t running_jobs() const;
+  /// Makes a staging file that no job names yet; removed when its client goes without using it.
+  net::Task<Result<store::Staging::File>> stage(std::uint64_t bytes);
+  void unstage(std::uint64_t stage);
+
+ private:
+  struct HostEntry {
+    std::shared_ptr<HostPort> port;
+    wire::HostCapacity capacity;
+    wire::HostState state = wire::HostState::kReady;
+    bool trusted = false;
+    std::uint64_t group = 0;
+    std::unordered_set<wire::Digest> granted;
+  };
+  struct LeaseEntry {
+    scheduler::HostId host = 0;
+    wire::Digest pin;
+    std::shared_ptr<Job> job;
+    std::shared_ptr<const PreparedTask> task;
+    wire::TaskResult result;
+    wire::Bytes payload;  ///< inline bytes of its outputs, one after another
+    wire::Digest digest;
+    bool malformed = false;  ///< outputs that are not what the task asks for
+    std::optional<Slot> slot;
+  };
+  using LeaseMap = std::unordered_map<std::uint64_t, LeaseEntry>;
+  using JobPtr = std::shared_ptr<Job>;
+
+  // engine.cpp
+  void pump_soon();
+  void pump();
+  [[nodiscard]] scheduler::Micros now() const;
+  net::Task<void> run_clock();
+  void touch(Job& job);
+  void on(const scheduler::PlanMore& action);
+  void on(const scheduler::SendLease& action);
+  void on(const scheduler::CancelLease& action);
+  void on(const scheduler::FetchResult& action);
+  void on(const scheduler::CheckResult& action);
+  void on(const scheduler::AcceptResult& action);
+  void on(const scheduler::ReleaseResult& action);
+  void on(const scheduler::Quarantine& action);
+  void on(const scheduler::Recheck& action);
+  void on(const scheduler::Rerun& action);
+  void on(const scheduler::Incident& action);
+  void on(const scheduler::FinishJob& action);
+  void on(const scheduler::FailJob& action);
+  void flush_leases();
+  void drop_lease(std::uint64_t lease);
+  void note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
+                     std::string detail);
+  JobPtr find_job(std::uint64_t job) const;
+  /// A key keeps its number for as long as the engine lives.
+  scheduler::HostId id_of(const wire::Digest& pin);
+  wire::Digest pin_of(scheduler::HostId host) const;
+
+  // engine_jobs.cpp
+  net::Task<Result<std::shared_ptr<MappedRunner>>> start_runner(
+      std::shared_ptr<const net::UniqueFd> memfd);
+  net::Task<void> run_job(JobPtr job);
+  net::Task<Result<void>> open_plan(JobPtr job);
+  net::Task<Result<void>> replay_accepted(JobPtr job);
+  Result<void> open_inputs(Job& job, std::vector<net::UniqueFd>& fds);
+  Result<void> open_outputs(Job& job, std::vector<net::UniqueFd>& fds, bool fresh);
+  void remove_stages(const Job& job, bool outputs_too);
+  net::Task<void> forget_old();
+  net::Task<void> finish_job(JobPtr job);
+  net::Task<void> end_job(JobPtr job, wire::JobState state, Error error);
+  void close_job(Job& job);
+  wire::Capacity capacity_now() const;
+  net::Task<void> plan_more(JobPtr job, scheduler::PlanMore action);
+  net::Task<Result<std::shared_ptr<PreparedTask>>> prepare(JobPtr job, wire::PlannedTask planned);
+  static scheduler::ReadyTask ready_task(std::uint64_t job, const PreparedTask& task);
+  net::Task<Result<void>> hash_windows(JobPtr job, std::shared_ptr<PreparedTask> task);
+  Result<std::shared_ptr<PreparedTask>> bind(Job& job, wire::PlannedTask planned) const;
+
+  // engine_results.cpp
+  net::Task<void> fetch(std::uint64_t lease);
+  void store_inline(std::uint64_t lease);
+  net::Task<void> check_loop(JobPtr job);
+  net::Task<Result<wire::Checked>> run_checks(JobPtr job, const std::vector<std::uint64_t>& leases);
+  net::Task<void> accept_loop(JobPtr job);
+  net::Task<Result<void>> accept_batch(JobPtr job, std::vector<scheduler::AcceptResult> batch);
+  net::Task<void> recheck(JobPtr job, scheduler::Recheck action);
+  net::Task<Result<scheduler::Verdict>> recheck_verdict(JobPtr job, std::uint64_t task);
+  net::Task<Result<wire::RunnerTask>> runner_task(JobPtr job, MappedRunner& runner,
+                                                  std::shared_ptr<const PreparedTask> task,
+                                                  Slot slot, std::uint64_t id);
+  net::Task<Result<std::vector<wire::TensorAt>>> outputs_at(
+      JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task, Slot slot,
+      bool writable);
+  net::Task<void> release_slot(JobPtr job, Slot slot);
+  net::Task<Result<std::vector<wire::TensorAt>>> inputs_at(
+      JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task);
+
+  // engine_report.cpp
+  wire::JobStatus status_of(const Job& job) const;
+  wire::Explanation explain_job(const Job& job) const;
+
+  /// Runs a journal call on a worker, one at a time.
+  template <typename F>
+  auto with_journal(F fn) {
+    return loop_.offload([this, fn = std::move(fn)]() mutable {
+      const std::lock_guard<std::mutex> lock(journal_mutex_);
+      return fn(journal_);
+    });
+  }
+
+  /// What the loops of checking and accepting still have to do for a job.
+  struct Queues {
+    std::vector<std::uint64_t> check;
+    std::vector<scheduler::AcceptResult> accept;
+    bool checking = false, accepting = false;
+  };
+
+  net::Loop& loop_;
+  store::LabJournal& journal_;
+  std::mutex journal_mutex_;
+  store::Staging& staging_;
+  PluginSource& plugins_;
+  EngineOptions options_;
+  log::Logger logger_;
+  std::unique_ptr<scheduler::Scheduler> scheduler_;
+
+  std::map<std::uint64_t, JobPtr> jobs_;
+  std::unordered_map<scheduler::HostId, HostEntry> hosts_;
+  std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin
+  std::map<wire::Digest, scheduler::HostId> host_ids_;
+  std::vector<wire::Digest> host_pins_{{}};  ///< by number; number 0 is no host
+  LeaseMap leases_;
+  std::unordered_map<std::uint64_t, Queues> queues_;  ///< by job
+  struct Blob {
+    std::uint64_t job = 0;
+    TensorFile window;
+  };
+  std::unordered_map<wire::Digest, Blob> blobs_;
+  struct Outgoing {
+    wire::Leases message;
+    wire::Bytes payload;
+    wire::CancelLeases cancel;
+    wire::ReleaseResults release;
+  };
+  std::unordered_map<scheduler::HostId, Outgoing> outgoing_;
+  std::unordered_set<std::uint64_t> loose_stages_;  ///< staged, not yet named by a job
+  std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
+  net::Event hosts_changed_;
+  net::Event clock_;
+  bool pump_posted_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace goblin::lab

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Jobs end: done, failed, cancelled, forgotten.
+#include <algorithm>
+
+#include "hosts/lab/engine.hpp"
+#include "hosts/lab/job_state.hpp"
+
+namespace goblin::lab {
+
+void Engine::close_job(Job& job) {
+  job.ended = true;
+  job.ended_us = static_cast<std::int64_t>(now());
+  if (job.scheduled) {
+    const auto counts = scheduler_->job_counts(job.record.job);
+    job.final_planned = counts.planned;
+    job.final_accepted = counts.accepted;
+    scheduler_->remove_job(job.record.job, now());
+  }
+  for (const auto& runner : {job.planner, job.checker}) {
+    if (runner) {
+      runner->client().kill();
+    }
+  }
+  job.planner.reset();
+  job.checker.reset();
+  const std::uint64_t number = job.record.job;
+  std::erase_if(blobs_, [number](const auto& item) { return item.second.job == number; });
+  queues_.erase(number);
+  job.tasks.clear();
+  job.kept.clear();
+  job.view_digests.clear();
+  job.results.clear();
+  pump_soon();
+}
+
+net::Task<void> Engine::finish_job(JobPtr job) {
+  job->record.state = wire::JobState::kFinishing;
+  touch(*job);
+  auto runner = job->planner;
+  auto done = co_await runner->client().finish(options_.plan_deadline);
+  if (job->ended) {
+    co_return;
+  }
+  Error error;
+  if (!done) {
+    error = done.error().with_context("finishing " + job->record.kind);
+  } else if (done->status != GOBLIN_OK) {
+    error = Error{code_from_status(done->status), done->message};
+  } else {
+    co_await end_job(job, wire::JobState::kDone, {});
+    co_return;
+  }
+  co_await end_job(job, wire::JobState::kFailed, std::move(error));
+}
+
+net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
+  if (job->ended) {
+    co_return;
+  }
+  close_job(*job);
+  job->record.status = state == wire::JobState::kDone ? GOBLIN_OK : static_cast<int>(error.code);
+  job->record.message = std::move(error.message);
+  const std::uint64_t number = job->record.job;
+  wire::Event summary;
+  summary.status = status_of(*job);
+  summary.status.state = state;
+  const wire::Bytes bytes = encode(summary);
+  const auto& record = job->record;
+  auto written = co_await with_journal([&](store::LabJournal& journal) {
+    return journal.set_job_state(number, state, record.status, record.message, bytes);
+  });
+  if (!written) {
+    logger_.error("journal: " + written.error().message);
+  }
+  remove_stages(*job, state != wire::JobState::kDone);
+  job->inputs.clear();
+  // Only now may a client see the end: what it sees is what a restart would show.
+  job->record.state = state;
+  logger_.info("job " + std::to_string(number) + " has ended" +
+               (job->record.message.empty() ? "" : ": " + job->record.message));
+  touch(*job);
+}
+
+net::Task<Result<void>> Engine::cancel(std::uint64_t number) {
+  auto job = find_job(number);
+  if (!job) {
+    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  if (!job->ended) {
+    co_await end_job(job, wire::JobState::kCancelled,
+                     Error{Code::kCancelled, "the job was cancelled"});
+  }
+  co_return Result<void>{};
+}
+
+net::Task<Result<Engine::Outputs>> Engine::result(std::uint64_t number) {
+  auto job = find_job(number);
+  if (!job) {
+    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  if (job->record.state == wire::JobState::kFailed ||
+      job->record.state == wire::JobState::kCancelled) {
+    co_return fail(code_from_status(job->record.status), job->record.message);
+  }
+  if (job->record.state != wire::JobState::kDone) {
+    co_return fail(Code::kUnavailable,
+                   "job " + std::to_string(number) + " is still running: wait for its end");
+  }
+  Outputs outputs;
+  outputs.status = status_of(*job);
+  for (std::size_t i = 0; i < job->record.outputs.size(); ++i) {
+    if (job->record.outputs[i].staged) {
+      GOBLIN_CO_TRY(store::Staging::File file, staging_.reopen(job->record.output_stages[i]));
+      outputs.fds.push_back(std::move(file.fd));
+    }
+  }
+  co_return outputs;
+}
+
+net::Task<Result<void>> Engine::forget(std::uint64_t number) {
+  auto job = find_job(number);
+  if (!job) {
+    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  if (!is_ended(job->record.state)) {
+    co_return fail(Code::kInvalidArgument,
+                   "job " + std::to_string(number) + " is still running: cancel it first");
+  }
+  jobs_.erase(number);
+  auto done = co_await with_journal(
+      [number](store::LabJournal& journal) { return journal.forget_job(number); });
+  remove_stages(*job, true);
+  co_return done;
+}
+
+net::Task<void> Engine::forget_old() {
+  std::vector<std::uint64_t> old;
+  const auto limit = unix_ms() - static_cast<std::int64_t>(options_.result_keep_ms);
+  for (const auto& [number, job] : jobs_) {
+    if (is_ended(job->record.state) && job->record.created_unix_ms < limit) {
+      old.push_back(number);
+    }
+  }
+  for (const auto number : old) {
+    if (auto done = co_await forget(number); !done) {
+      logger_.warn("forgetting job " + std::to_string(number) + ": " + done.error().message);
+    }
+  }
+}
+
+std::uint32_t Engine::running_jobs() const {
+  return static_cast<std::uint32_t>(std::count_if(
+      jobs_.begin(), jobs_.end(), [](const auto& item) { return !item.second->ended; }));
+}
+
+}  // namespace goblin::lab

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Jobs run: their plan is opened, tasks are planned.
+#include <algorithm>
+
+#include "hosts/lab/engine.hpp"
+
+namespace goblin::lab {
+
+wire::Capacity Engine::capacity_now() const {
+  wire::Capacity capacity;
+  capacity.min_memory_bytes = UINT64_MAX;
+  for (const auto& [id, host] : hosts_) {
+    if (host.trusted || host.state != wire::HostState::kReady) {
+      continue;
+    }
+    ++capacity.hosts;
+    capacity.memory_bytes = std::max(capacity.memory_bytes, host.capacity.memory_bytes);
+    capacity.min_memory_bytes = std::min(capacity.min_memory_bytes, host.capacity.memory_bytes);
+    capacity.threads = std::max(capacity.threads, host.capacity.threads);
+  }
+  return capacity;
+}
+
+net::Task<void> Engine::run_job(JobPtr job) {
+  Result<void> outcome;
+  if (!job->planner) {  // after a restart
+    std::vector<net::UniqueFd> none;
+    outcome = open_inputs(*job, none);
+    if (outcome) {
+      outcome = open_outputs(*job, none, false);
+    }
+    if (outcome) {
+      auto file = co_await plugins_.find(job->record.plugin, job->record.kind_index);
+      if (file) {
+        job->memfd = file->memfd;
+        auto runner = co_await start_runner(job->memfd);
+        if (runner) {
+          job->planner = std::move(*runner);
+        } else {
+          outcome = fail(std::move(runner).error());
+        }
+      } else {
+        outcome = fail(std::move(file).error());
+      }
+    }
+  }
+  if (outcome && !job->ended) {
+    auto checker = co_await start_runner(job->memfd);
+    if (checker) {
+      job->checker = std::move(*checker);
+    } else {
+      outcome = fail(std::move(checker).error());
+    }
+  }
+  // Tiles are cut for the hosts at hand: wait for the first one.
+  while (outcome && !job->ended && capacity_now().hosts == 0) {
+    hosts_changed_.reset();
+    co_await hosts_changed_.wait();
+  }
+  if (outcome && !job->ended) {
+    outcome = co_await open_plan(job);
+  }
+  if (job->ended) {
+    co_return;
+  }
+  if (!outcome) {
+    co_await end_job(job, wire::JobState::kFailed, std::move(outcome).error());
+    co_return;
+  }
+  job->record.state = wire::JobState::kRunning;
+  touch(*job);
+  pump_soon();
+}
+
+net::Task<Result<void>> Engine::open_plan(JobPtr job) {
+  auto runner = job->planner;
+  wire::PlanOpen request;
+  request.kind = job->record.kind_index;
+  request.params = job->record.params;
+  request.capacity = capacity_now();
+  request.state = job->record.plan_state;
+  for (std::size_t i = 0; i < job->inputs.size(); ++i) {
+    const TensorFile& tensor = job->inputs[i];
+    wire::TensorAt at;
+    if (tensor.dtype != 0) {
+      GOBLIN_CO_TRY(at.segment,
+                    co_await runner->segment(MappedRunner::input_key(i), tensor.fd->get(),
+                                             tensor.file_bytes, false));
+      at.dtype = tensor.dtype;
+      at.shape = tensor.shape;
+      at.strides = tensor.strides;
+      at.offset = tensor.offset;
+    }
+    request.inputs.push_back(std::move(at));
+  }
+  for (std::size_t i = 0; i < job->outputs.size(); ++i) {
+    const TensorFile& tensor = job->outputs[i];
+    wire::TensorAt at;
+    GOBLIN_CO_TRY(at.segment, co_await runner->segment(MappedRunner::output_key(i),
+                                                       tensor.fd->get(), tensor.file_bytes, true));
+    at.dtype = tensor.dtype;
+    at.shape = tensor.shape;
+    at.offset = tensor.offset;
+    request.outputs.push_back(std::move(at));
+  }
+  GOBLIN_CO_TRY(wire::PlanOpened opened,
+                co_await runner->client().plan_open(std::move(request), options_.plan_deadline));
+  if (opened.status != GOBLIN_OK) {
+    co_return fail(code_from_status(opened.status), std::move(opened.message));
+  }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
+  const std::uint64_t number = job->record.job;
+  if (!job->record.plan_state) {
+    job->record.plan_state = std::move(opened.state);
+    const wire::Bytes& state = *job->record.plan_state;
+    GOBLIN_CO_TRY_VOID(co_await with_journal([number, &state](store::LabJournal& journal) {
+      return journal.set_plan_state(number, state);
+    }));
+  } else {
+    GOBLIN_CO_TRY_VOID(co_await replay_accepted(job));
+  }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
+  if (!job->scheduled) {
+    scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
+                        now());
+    job->scheduled = true;
+  }
+  co_return Result<void>{};
+}
+
+net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
+  const std::uint64_t number = job->record.job;
+  auto records = co_await with_journal(
+      [number](store::LabJournal& journal) { return journal.accepted(number); });
+  if (!records) {
+    co_return fail(std::move(records).error());
+  }
+  auto runner = job->planner;
+  scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
+                      now());
+  job->scheduled = true;
+  constexpr std::size_t kBatch = 256;
+  for (std::size_t first = 0; first < records->size(); first += kBatch) {
+    wire::Accept request;
+    const std::size_t last = std::min(records->size(), first + kBatch);
+    for (std::size_t i = first; i < last; ++i) {
+      const auto& record = (*records)[i];
+      wire::AcceptTask item;
+      item.task = record.planned;
+      if (!record.merged) {
+        const SlotLayout layout = SlotLayout::of(record.planned.outputs);
+        const Slot slot{record.stage, record.stage_offset, layout.total};
+        GOBLIN_CO_TRY_VOID(job->results.adopt(slot));
+        job->kept.emplace(record.task, Kept{slot, record.planned.outputs});
+        auto task = std::make_shared<PreparedTask>();
+        task->planned = record.planned;
+        item.has_outputs = true;
+        GOBLIN_CO_TRY(item.outputs, co_await outputs_at(job, *runner, task, slot, false));
+      }
+      request.tasks.push_back(std::move(item));
+    }
+    GOBLIN_CO_TRY(wire::Accepted answer,
+                  co_await runner->client().accept(std::move(request), options_.plan_deadline));
+    for (const auto& item : answer.tasks) {
+      if (item.status != GOBLIN_OK) {
+        co_return fail(code_from_status(item.status), "taking up accepted task " +
+                                                          std::to_string(item.id) +
+                                                          " after a restart: " + item.message);
+      }
+    }
+    for (std::size_t i = first; i < last; ++i) {
+      const auto& record = (*records)[i];
+      scheduler_->restore_accepted(number, record.task, record.planned.flops, id_of(record.host));
+      ++job->shares[record.host].accepted;
+    }
+  }
+  auto quarantined = co_await with_journal(
+      [number](store::LabJournal& journal) { return journal.quarantines(number); });
+  if (!quarantined) {
+    co_return fail(std::move(quarantined).error());
+  }
+  for (const auto& record : *quarantined) {
+    auto& share = job->shares[record.host];
+    share.quarantined = true;
+    share.reason = record.reason;
+    scheduler_->restore_quarantine(number, id_of(record.host));
+  }
+  co_return Result<void>{};
+}
+
+Result<std::shared_ptr<PreparedTask>> Engine::bind(Job& job, wire::PlannedTask planned) const {
+  auto task = std::make_shared<PreparedTask>();
+  for (const auto& view : planned.inputs) {
+    TensorFile source;
+    if (view.source == GOBLIN_SOURCE_JOB_INPUT && view.index < job.inputs.size() &&
+        job.inputs[view.index].dtype != 0) {
+      source = job.inputs[view.index];
+    } else if (view.source == GOBLIN_SOURCE_TASK_RESULT) {
+      const auto kept = job.kept.find(view.task);
+      if (kept == job.kept.end() || view.index >= kept->second.outputs.size()) {
+        return fail(Code::kInternal, "the plan of " + job.record.kind + " names output " +
+                                         std::to_string(view.index) + " of task " +
+                                         std::to_string(view.task) + ", which is not kept");
+      }
+      const auto& spec = kept->second.outputs[view.index];
+      const Slot& slot = kept->second.slot;
+      source.fd = job.results.shared_fd(slot);
+      source.file_bytes = job.results.file_bytes(slot);
+      source.offset = slot.offset + SlotLayout::of(kept->second.outputs).offsets[view.index];
+      source.dtype = spec.dtype;
+      source.shape = spec.shape;
+      source.strides = TensorFile::row_major(spec.dtype, spec.shape);
+    } else {
+      return fail(Code::kInternal,
+                  "the plan of " + job.record.kind + " names a source that the job does not have");
+    }
+    auto part = window(source, view);
+    if (!part) {
+      return fail(part.error().with_context("task " + std::to_string(planned.id) + " of " +
+                                            job.record.kind));
+    }
+    task->windows.push_back(std::move(*part));
+  }
+  task->planned = std::move(planned);
+  return task;
+}
+
+net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
+  auto runner = job->planner;
+  const std::uint64_t number = job->record.job;
+  wire::PlanNext request;
+  request.capacity.memory_bytes = action.memory_bytes;
+  request.capacity.min_memory_bytes = action.min_memory_bytes;
+  request.capacity.hosts = action.hosts;
+  request.capacity.threads = action.threads;
+  request.max_tasks = action.max_tasks;
+  auto planned = co_await runner->client().plan_next(std::move(request), options_.plan_deadline);
+  if (job->ended) {
+    co_return;
+  }
+  if (!planned) {
+    co_await end_job(job, wire::JobState::kFailed,
+                     planned.error().with_context("planning " + job->record.kind));
+    co_return;
+  }
+  const bool exhausted = planned->status == GOBLIN_EXHAUSTED;
+  if (planned->status != GOBLIN_OK && !exhausted) {
+    co_await end_job(job, wire::JobState::kFailed,
+                     Error{code_from_status(planned->status), planned->message});
+    co_return;
+  }
+  for (auto& item : planned->tasks) {
+    const std::uint64_t id = item.id;
+    auto task = co_await prepare(job, std::move(item));
+    if (job->ended) {
+      co_return;
+    }
+    if (!task) {
+      co_await end_job(job, wire::JobState::kFailed, std::move(task).error());
+      co_return;
+    }
+    if (job->tasks.contains(id)) {
+      co_await end_job(
+          job, wire::JobState::kFailed,
+          Error{Code::kInternal, "the plan of " + job->record.kind +
+                                     " has two tasks with the number " + std::to_string(id)});
+      co_return;
+    }
+    scheduler_->task_ready(ready_task(number, **task), now());
+    job->tasks.emplace(id, std::move(*task));
+    pump_soon();
+  }
+  scheduler_->planned(number, exhausted ? std::uint32_t{GOBLIN_PLAN_MORE} : planned->progress,
+                      exhausted, job->min_task_bytes, now());
+  touch(*job);
+  pump_soon();
+}
+
+}  // namespace goblin::lab

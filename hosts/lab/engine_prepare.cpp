@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// From a planned task to one that can be leased: its inputs are hashed, or read when small.
+#include <algorithm>
+
+#include "hosts/lab/engine.hpp"
+
+namespace goblin::lab {
+namespace {
+
+std::string view_key(const wire::View& view) {
+  std::string key;
+  const auto put = [&key](const auto& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  put(view.source);
+  put(view.index);
+  put(view.task);
+  put(view.offset);
+  for (std::size_t d = 0; d < view.shape.size(); ++d) {
+    put(view.shape[d]);
+    put(view.strides[d]);
+  }
+  return key;
+}
+
+/// Windows of one task that are hashed beside each other.
+struct HashJoin {
+  explicit HashJoin(net::Loop& loop) : done(loop) {}
+  std::vector<std::pair<std::size_t, Result<wire::Digest>>> digests;
+  std::size_t waiting = 0;
+  net::Event done;
+};
+
+net::Task<void> hash_one(net::Loop& loop, TensorFile window, std::size_t index,
+                         std::shared_ptr<HashJoin> join) {
+  auto digest = co_await loop.offload([window] { return hash_source(*make_view_source(window)); });
+  join->digests.emplace_back(index, std::move(digest));
+  if (--join->waiting == 0) {
+    join->done.set();
+  }
+}
+
+}  // namespace
+
+scheduler::ReadyTask Engine::ready_task(std::uint64_t job, const PreparedTask& task) {
+  scheduler::ReadyTask ready;
+  ready.job = job;
+  ready.task = task.planned.id;
+  ready.flops = task.planned.flops;
+  ready.memory_bytes = task.planned.memory_bytes;
+  for (const auto& output : task.planned.outputs) {
+    ready.output_bytes += output.size_bytes().value_or(0);
+  }
+  for (const auto& input : task.inputs) {
+    if (!input.is_inline()) {
+      ready.inputs.push_back({input.digest, input.spec.size_bytes().value_or(0)});
+    }
+  }
+  return ready;
+}
+
+net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
+                                                                 wire::PlannedTask planned) {
+  GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, bind(*job, std::move(planned)));
+  for (const auto& output : task->planned.outputs) {
+    if (auto size = output.size_bytes(); !size) {
+      co_return fail(size.error().with_context("an output of the plan of " + job->record.kind));
+    }
+  }
+  bool small = false;
+  for (const auto& part : task->windows) {
+    wire::TensorRef ref;
+    ref.spec = {part.dtype, part.shape};
+    const std::uint64_t bytes = ref.spec.size_bytes().value_or(0);
+    if (bytes <= wire::kInlineBytes) {
+      ref.inline_offset = static_cast<std::uint32_t>(task->inline_bytes.size());
+      task->inline_bytes.resize(task->inline_bytes.size() + (bytes + 7) / 8 * 8);
+      small = small || bytes > 0;
+    }
+    task->inputs.push_back(std::move(ref));
+  }
+  if (small) {
+    GOBLIN_CO_TRY_VOID(co_await loop_.offload([task]() -> Result<void> {
+      for (std::size_t i = 0; i < task->inputs.size(); ++i) {
+        const auto& ref = task->inputs[i];
+        const std::uint64_t bytes = ref.spec.size_bytes().value_or(0);
+        if (ref.is_inline() && bytes > 0) {
+          GOBLIN_TRY_VOID(
+              make_view_source(task->windows[i])
+                  ->read(0, std::span(task->inline_bytes).subspan(ref.inline_offset, bytes)));
+        }
+      }
+      return {};
+    }));
+  }
+  GOBLIN_CO_TRY_VOID(co_await hash_windows(job, task));
+  co_return task;
+}
+
+net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<PreparedTask> task) {
+  auto join = std::make_shared<HashJoin>(loop_);
+  for (std::size_t i = 0; i < task->inputs.size(); ++i) {
+    if (task->inputs[i].is_inline()) {
+      continue;
+    }
+    const auto known = job->view_digests.find(view_key(task->planned.inputs[i]));
+    if (known != job->view_digests.end()) {
+      task->inputs[i].digest = known->second;
+    } else {
+      ++join->waiting;
+      loop_.spawn(hash_one(loop_, task->windows[i], i, join));
+    }
+  }
+  if (join->waiting > 0) {
+    co_await join->done.wait();
+  }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
+  for (auto& [index, digest] : join->digests) {
+    if (!digest) {
+      const auto& view = task->planned.inputs[index];
+      const std::string what =
+          view.source == GOBLIN_SOURCE_JOB_INPUT && view.index < job->record.inputs.size()
+              ? "array '" + job->record.inputs[view.index].name + "'"
+              : "a kept result";
+      co_return fail(digest.error().with_context(what));
+    }
+    task->inputs[index].digest = *digest;
+    job->view_digests.emplace(view_key(task->planned.inputs[index]), *digest);
+    blobs_.insert_or_assign(*digest, Blob{job->record.job, task->windows[index]});
+  }
+  co_return Result<void>{};
+}
+
+}  // namespace goblin::lab

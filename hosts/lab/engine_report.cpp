@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// What people see of jobs and hosts.
+#include <algorithm>
+
+#include "hosts/lab/engine.hpp"
+#include "hosts/lab/job_state.hpp"
+
+namespace goblin::lab {
+
+wire::JobStatus Engine::status_of(const Job& job) const {
+  if (is_ended(job.record.state) && !job.record.summary.empty()) {
+    if (auto old = wire::decode_event(job.record.summary)) {
+      return old->status;  // of an earlier run of the lab node
+    }
+  }
+  wire::JobStatus status;
+  status.job = job.record.job;
+  status.kind = job.record.kind;
+  status.state = job.record.state;
+  status.status = job.record.status;
+  status.message = job.record.message;
+  status.outputs = job.record.outputs;
+  status.flops_total = job.flops_total;
+  if (job.ended) {
+    status.tasks_planned = job.final_planned;
+    status.tasks_accepted = job.final_accepted;
+    status.plan_done = job.record.state == wire::JobState::kDone;
+    status.flops_accepted = status.plan_done ? job.flops_total : 0;
+  } else if (job.scheduled) {
+    const auto counts = scheduler_->job_counts(job.record.job);
+    status.tasks_planned = counts.planned;
+    status.tasks_running = counts.leased + counts.judging;
+    status.tasks_accepted = counts.accepted;
+    status.plan_done = counts.plan_done;
+    status.flops_accepted = counts.flops_accepted;
+    status.message = scheduler_->waiting_reason(job.record.job);
+  } else {
+    status.message = hosts_.empty() ? "no host is connected" : "the plan is being made";
+  }
+  status.results_checked = job.counters->checked;
+  status.results_refused = job.counters->refused;
+  status.recomputed = job.counters->recomputed;
+  status.bytes_sent = job.counters->bytes_sent;
+  status.bytes_received = job.counters->bytes_received;
+  status.compute_us = job.counters->compute_us;
+  status.check_us = job.counters->check_us;
+  const auto end = job.ended ? job.ended_us : static_cast<std::int64_t>(now());
+  status.wall_us = static_cast<std::uint64_t>(std::max<std::int64_t>(end - job.started_us, 0));
+  status.hosts = static_cast<std::uint32_t>(
+      std::count_if(job.shares.begin(), job.shares.end(),
+                    [](const auto& share) { return share.second.accepted > 0; }));
+  return status;
+}
+
+Result<wire::JobStatus> Engine::status(std::uint64_t number) const {
+  const auto job = find_job(number);
+  if (!job) {
+    return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  return status_of(*job);
+}
+
+wire::JobList Engine::jobs() const {
+  wire::JobList list;
+  for (const auto& [number, job] : jobs_) {
+    list.jobs.push_back(status_of(*job));
+  }
+  return list;
+}
+
+wire::Explanation Engine::explain_job(const Job& job) const {
+  wire::Explanation out;
+  out.status = status_of(job);
+  out.policy = job.record.policy;
+  out.replicas = job.record.replicas;
+  for (const auto& [pin, share] : job.shares) {
+    wire::HostReport report;
+    report.host = pin;
+    report.connected = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+      return host.second.port->pin() == pin;
+    });
+    report.accepted = share.accepted;
+    report.refused = share.refused;
+    report.failed = share.failed;
+    report.compute_us = share.compute_us;
+    report.bytes_received = share.bytes_received;
+    report.peak_bytes = share.peak_bytes;
+    report.quarantined = share.quarantined;
+    report.reason = share.reason;
+    out.hosts.push_back(std::move(report));
+  }
+  out.incidents = job.incidents;
+  out.incident_count = job.incident_count;
+  const auto put = [&out](std::string name, std::string value) {
+    out.plan.emplace_back(std::move(name), std::move(value));
+  };
+  put("plugin", job.record.plugin.hex());
+  put("least bytes to move", std::to_string(static_cast<std::uint64_t>(job.bytes_least)));
+  put("bytes moved", std::to_string(out.status.bytes_sent + out.status.bytes_received));
+  put("least memory of a host", std::to_string(job.min_task_bytes));
+  return out;
+}
+
+Result<wire::Explanation> Engine::explain(std::uint64_t number) const {
+  const auto job = find_job(number);
+  if (!job) {
+    return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  return explain_job(*job);
+}
+
+wire::HostList Engine::hosts() const {
+  wire::HostList list;
+  for (const auto& [pin, past] : past_hosts_) {
+    wire::HostReport report = past;
+    report.host = pin;
+    const auto live = std::find_if(hosts_.begin(), hosts_.end(), [&](const auto& host) {
+      return host.second.port->pin() == pin;
+    });
+    report.connected = live != hosts_.end();
+    if (report.connected) {
+      const HostEntry& entry = live->second;
+      const auto counts = scheduler_->host_counts(live->first);
+      report.validator = entry.trusted;
+      report.capacity = entry.capacity;
+      report.state = entry.state;
+      report.leases = counts.leases;
+      report.bytes_sent += entry.port->bytes_sent();
+      report.bytes_received += entry.port->bytes_received();
+      report.reason = counts.idle_reason;
+    } else {
+      report.reason = "not connected";
+    }
+    list.hosts.push_back(std::move(report));
+  }
+  return list;
+}
+
+net::Task<Result<wire::KindList>> Engine::kinds() {
+  GOBLIN_CO_TRY(const std::vector<PluginFile> files, co_await plugins_.all());
+  wire::KindList list;
+  for (const auto& file : files) {
+    auto known = descriptions_.find(file.digest);
+    if (known == descriptions_.end()) {
+      auto runner = co_await start_runner(file.memfd);
+      if (!runner) {
+        logger_.warn("plugin " + file.digest.hex().substr(0, 16) + ": " + runner.error().message);
+        continue;
+      }
+      known = descriptions_.emplace(file.digest, (*runner)->client().kinds()).first;
+    }
+    for (const auto& kind : known->second) {
+      list.kinds.push_back({kind, file.digest});
+    }
+  }
+  co_return list;
+}
+
+net::Task<Result<std::uint64_t>> Engine::wait_change(std::uint64_t number, std::uint64_t seen) {
+  auto job = find_job(number);
+  if (!job) {
+    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+  }
+  while (job->version == seen && !stopped_) {
+    job->changed.reset();
+    co_await job->changed.wait();
+  }
+  co_return job->version;
+}
+
+}  // namespace goblin::lab

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Jobs come in: from a client, or from the journal after a restart.
+#include <algorithm>
+#include <set>
+
+#include "hosts/lab/engine.hpp"
+#include "hosts/lab/job_state.hpp"
+
+namespace goblin::lab {
+namespace {
+
+wire::TensorAt type_only(const wire::JobInput& input) {
+  wire::TensorAt at;
+  at.dtype = input.dtype;
+  at.shape = input.shape;
+  at.strides = input.strides;
+  return at;
+}
+
+}  // namespace
+
+net::Task<Result<std::shared_ptr<MappedRunner>>> Engine::start_runner(
+    std::shared_ptr<const net::UniqueFd> memfd) {
+  plugin::RunnerOptions options = options_.runner;
+  options.plugin_fd = memfd->get();
+  auto client = co_await plugin::RunnerClient::start(loop_, std::move(options));
+  if (!client) {
+    co_return fail(client.error().with_context("starting the lab node's runner"));
+  }
+  co_return std::make_shared<MappedRunner>(std::move(*client));
+}
+
+net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
+                                                  std::vector<net::UniqueFd> fds) {
+  for (const auto& [number, known] : jobs_) {
+    if (!submit.dry_run && known->record.token == submit.token) {
+      co_return wire::ReplyBody(status_of(*known));
+    }
+  }
+  if (submit.weight < 1 || submit.weight > 1000) {
+    co_return fail(Code::kInvalidArgument, "argument 'weight' is " + std::to_string(submit.weight) +
+                                               ", but must lie between 1 and 1000");
+  }
+  GOBLIN_CO_TRY(KindName kind_name, parse_kind_name(submit.kind));
+  GOBLIN_CO_TRY(PluginFile file, co_await plugins_.find(std::move(kind_name)));
+  GOBLIN_CO_TRY(std::shared_ptr<MappedRunner> runner, co_await start_runner(file.memfd));
+  if (file.kind_index >= runner->client().kinds().size()) {
+    co_return fail(Code::kCorrupt,
+                   "the plugin of " + file.kind + " has fewer kinds than the catalogue says");
+  }
+  const wire::KindDescription kind = runner->client().kinds()[file.kind_index];
+  GOBLIN_CO_TRY(ResolvedSpec spec, resolve_spec(kind, submit));
+  GOBLIN_CO_TRY(const validation::PolicySpec policy,
+                validation::make_policy(submit.policy, submit.replicas, kind.default_policy,
+                                        kind.default_replicas));
+
+  wire::Validate request;
+  request.kind = file.kind_index;
+  request.params = spec.params;
+  for (const auto& input : spec.inputs) {
+    request.inputs.push_back(type_only(input));
+  }
+  GOBLIN_CO_TRY(wire::Validated validated,
+                co_await runner->client().validate(std::move(request), options_.plan_deadline));
+  if (validated.status != GOBLIN_OK) {
+    co_return fail(code_from_status(validated.status), std::move(validated.message));
+  }
+  if (validated.outputs.size() != kind.outputs.size()) {
+    co_return fail(Code::kInternal, "the plugin of " + file.kind + " answers " +
+                                        std::to_string(validated.outputs.size()) +
+                                        " outputs where it describes " +
+                                        std::to_string(kind.outputs.size()));
+  }
+
+  auto job = std::make_shared<Job>(loop_, staging_);
+  job->record.token = submit.token;
+  job->record.kind = file.kind;
+  job->record.plugin = file.digest;
+  job->record.kind_index = file.kind_index;
+  job->record.inputs = std::move(spec.inputs);
+  job->record.params = std::move(spec.params);
+  for (std::size_t i = 0; i < kind.outputs.size(); ++i) {
+    wire::OutputInfo info;
+    info.name = kind.outputs[i].name;
+    info.spec = std::move(validated.outputs[i]);
+    job->record.outputs.push_back(std::move(info));
+  }
+  for (const auto& output : submit.outputs) {
+    const bool known = std::any_of(kind.outputs.begin(), kind.outputs.end(),
+                                   [&](const auto& o) { return o.name == output.name; });
+    if (!known) {
+      co_return fail(Code::kInvalidArgument, file.kind + " has no output '" + output.name + "'");
+    }
+  }
+  job->record.output_files = std::move(submit.outputs);
+  job->record.policy = policy.policy;
+  job->record.replicas = policy.replicas;
+  job->record.weight = submit.weight;
+  job->record.created_unix_ms = unix_ms();
+  job->flops_total = validated.flops;
+  job->bytes_least = validated.bytes;
+  job->min_task_bytes = validated.min_task_bytes;
+  if (submit.dry_run) {
+    wire::Estimated estimated;
+    estimated.outputs = job->record.outputs;
+    estimated.flops = validated.flops;
+    estimated.bytes = validated.bytes;
+    estimated.min_task_bytes = validated.min_task_bytes;
+    co_return wire::ReplyBody(std::move(estimated));
+  }
+  GOBLIN_CO_TRY_VOID(open_inputs(*job, fds));
+  GOBLIN_CO_TRY_VOID(open_outputs(*job, fds, true));
+  const store::JobRecord& record = job->record;
+  auto number = co_await with_journal(
+      [&record](store::LabJournal& journal) { return journal.add_job(record); });
+  if (!number) {
+    remove_stages(*job, true);
+    co_return fail(std::move(number).error());
+  }
+  if (auto known = find_job(*number)) {  // a repeated submission overtook this one
+    for (const auto stage : job->record.output_stages) {
+      (void)staging_.remove(stage);
+    }
+    co_return wire::ReplyBody(status_of(*known));
+  }
+  job->record.job = *number;
+  job->memfd = file.memfd;
+  job->planner = std::move(runner);
+  job->started_us = static_cast<std::int64_t>(now());
+  for (const auto& input : job->record.inputs) {
+    loose_stages_.erase(input.stage);
+  }
+  jobs_.emplace(*number, job);
+  logger_.info("job " + std::to_string(*number) + " (" + file.kind + ") is submitted");
+  loop_.spawn(run_job(job));
+  co_return wire::ReplyBody(status_of(*job));
+}
+
+net::Task<Result<void>> Engine::restore() {
+  auto records = co_await with_journal([](store::LabJournal& journal) { return journal.jobs(); });
+  if (!records) {
+    co_return fail(std::move(records).error());
+  }
+  std::set<std::uint64_t> named;
+  for (auto& record : *records) {
+    auto job = std::make_shared<Job>(loop_, staging_);
+    job->record = std::move(record);
+    const std::uint64_t number = job->record.job;
+    for (const auto& input : job->record.inputs) {
+      if (input.storage == wire::Storage::kStaged) {
+        named.insert(input.stage);
+      }
+    }
+    named.insert(job->record.output_stages.begin(), job->record.output_stages.end());
+    jobs_.emplace(number, job);
+    if (is_ended(job->record.state)) {
+      job->ended = true;
+      if (auto old = wire::decode_event(job->record.summary)) {
+        job->final_planned = old->status.tasks_planned;
+        job->final_accepted = old->status.tasks_accepted;
+      }
+      continue;
+    }
+    auto accepted = co_await with_journal(
+        [number](store::LabJournal& journal) { return journal.accepted(number); });
+    if (!accepted) {
+      co_return fail(std::move(accepted).error());
+    }
+    for (const auto& done : *accepted) {
+      if (!done.merged) {
+        named.insert(done.stage);
+      }
+    }
+  }
+  GOBLIN_CO_TRY(const std::vector<std::uint64_t> present, staging_.list());
+  for (const auto stage : present) {
+    if (!named.contains(stage)) {
+      (void)staging_.remove(stage);
+    }
+  }
+  for (const auto& [number, job] : jobs_) {
+    if (!job->ended) {
+      logger_.info("job " + std::to_string(number) + " (" + job->record.kind + ") goes on");
+      job->started_us = static_cast<std::int64_t>(now());
+      loop_.spawn(run_job(job));
+    }
+  }
+  co_return Result<void>{};
+}
+
+}  // namespace goblin::lab

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// One job of the lab node: its record, the files of its tensors, its two runners and what is under
+// way. Data only; the engine moves it. Loop's thread only, but for the atomic counters.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/plugin/runner_client.hpp"
+#include "core/store/lab_journal.hpp"
+#include "hosts/lab/result_store.hpp"
+#include "hosts/lab/view.hpp"
+
+namespace goblin::lab {
+
+/// A runner and the files that it has mapped. Files are named by a key: inputs, outputs, or the
+/// number of a staging file.
+class MappedRunner {
+ public:
+  explicit MappedRunner(std::unique_ptr<plugin::RunnerClient> client)
+      : client_(std::move(client)) {}
+
+  static std::uint64_t input_key(std::size_t index) { return (1ULL << 62) | index; }
+  static std::uint64_t output_key(std::size_t index) { return (2ULL << 62) | index; }
+
+  plugin::RunnerClient& client() { return *client_; }
+  /// The segment of a file, mapped when it is not yet.
+  net::Task<Result<std::uint32_t>> segment(std::uint64_t key, int fd, std::uint64_t size,
+                                           bool writable);
+  /// The file is gone: unmaps it when it was mapped.
+  net::Task<void> forget(std::uint64_t key);
+
+ private:
+  std::unique_ptr<plugin::RunnerClient> client_;
+  std::unordered_map<std::uint64_t, std::uint32_t> segments_;
+};
+
+/// A task as the planner emitted it, with all that a lease needs.
+struct PreparedTask {
+  wire::PlannedTask planned;
+  std::vector<TensorFile> windows;      ///< one per input
+  std::vector<wire::TensorRef> inputs;  ///< digests, or places in inline_bytes
+  wire::Bytes inline_bytes;
+};
+
+/// An accepted result that the planner kept.
+struct Kept {
+  Slot slot;
+  std::vector<wire::TensorSpec> outputs;
+};
+
+/// Where each output of a result begins in its slot, 64-byte aligned, and the room for all.
+struct SlotLayout {
+  std::vector<std::uint64_t> offsets, sizes;
+  std::uint64_t total = 0;
+  static SlotLayout of(const std::vector<wire::TensorSpec>& outputs);
+};
+
+struct JobCounters {
+  std::atomic<std::uint64_t> bytes_sent{0};
+  std::uint64_t bytes_received = 0;
+  std::uint64_t checked = 0, refused = 0, recomputed = 0;
+  std::uint64_t compute_us = 0, check_us = 0;
+};
+
+/// What a host did for one job.
+struct HostShare {
+  std::uint64_t accepted = 0, refused = 0, failed = 0, compute_us = 0, bytes_received = 0;
+  std::uint64_t peak_bytes = 0;
+  bool quarantined = false;
+  std::string reason;
+};
+
+struct Job {
+  Job(net::Loop& loop, store::Staging& staging) : results(staging), changed(loop) {}
+
+  store::JobRecord record;
+  std::vector<TensorFile> inputs;  ///< dtype 0: left out
+  std::vector<TensorFile> outputs;
+  std::shared_ptr<const net::UniqueFd> memfd;  ///< the plugin, sealed
+  std::shared_ptr<MappedRunner> planner, checker;
+  std::uint32_t checker_starts = 0;
+  bool scheduled = false;  ///< the scheduler knows it
+  bool ended = false;      ///< done, failed or cancelled: coroutines that come back stop
+
+  ResultStore results;
+  std::unordered_map<std::uint64_t, std::shared_ptr<const PreparedTask>> tasks;
+  std::unordered_map<std::uint64_t, Kept> kept;
+  std::unordered_map<std::string, wire::Digest> view_digests;
+
+  double flops_total = 0, bytes_least = 0;
+  std::uint64_t min_task_bytes = 0;
+  std::shared_ptr<JobCounters> counters = std::make_shared<JobCounters>();
+  std::map<wire::Digest, HostShare> shares;
+  std::vector<wire::Incident> incidents;
+  std::uint64_t incident_count = 0;
+  std::uint64_t final_planned = 0, final_accepted = 0;  ///< once ended
+  std::int64_t started_us = 0, ended_us = 0;            ///< loop's clock
+  std::uint64_t version = 0;                            ///< grows with every visible change
+  net::Event changed;
+};
+
+}  // namespace goblin::lab
