@@ -17,7 +17,10 @@ namespace goblin::store {
 class BlobCache {
  public:
   /// `directory` is made when missing (0700); a part file or a blob that has the wrong length is
-  /// dropped. `on_evicted` is told of every blob that goes.
+  /// dropped. `on_evicted` is told of every blob that goes; it runs on the thread that made room,
+  /// with the cache's lock held: it must not call the cache (post to a loop instead).
+  /// The cap counts lengths of blobs and the whole lengths of unfinished downloads. kUnavailable:
+  /// another process uses the directory.
   static Result<std::unique_ptr<BlobCache>> open(
       const std::string& directory, std::uint64_t cap_bytes,
       std::function<void(const wire::Digest&)> on_evicted);
@@ -30,7 +33,8 @@ class BlobCache {
     [[nodiscard]] virtual int fd() const = 0;  ///< read only
     [[nodiscard]] virtual std::uint64_t size() const = 0;
   };
-  /// kNotFound when it is not here.
+  /// kNotFound when it is not here. A blob that an earlier process left is hashed the first time
+  /// (about 1.5 GB/s); one that holds other bytes is dropped and not found.
   virtual Result<std::shared_ptr<Pin>> find(const wire::Digest& digest) = 0;
 
   /// A download. Give sink() to BlobExchange::fetch from offset() on, then commit().
@@ -41,11 +45,12 @@ class BlobCache {
     [[nodiscard]] virtual std::uint64_t offset() const = 0;
     [[nodiscard]] virtual std::shared_ptr<net::BlobSink> sink() = 0;
     /// Verifies the digest (hashed while it arrived) and moves the blob into the cache. kCorrupt:
-    /// the bytes are others; they are dropped.
+    /// the bytes are others; they are dropped. kUnavailable: bytes are missing.
     virtual Result<std::shared_ptr<Pin>> commit() = 0;
   };
-  /// One download per digest at a time: kUnavailable while another runs. The sink's begin() makes
-  /// room and answers kExhausted when what is pinned leaves none.
+  /// One download per digest at a time: kUnavailable while another runs or when the blob
+  /// is here already. The sink's begin() makes room and answers kExhausted when what is pinned, or
+  /// the disk, leaves none. Without commit() what arrived stays for the next try.
   virtual Result<std::unique_ptr<Download>> download(const wire::Digest& digest) = 0;
 
   [[nodiscard]] virtual std::uint64_t used_bytes() const = 0;

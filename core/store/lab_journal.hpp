@@ -42,11 +42,11 @@ struct AcceptedRecord {
   std::uint64_t job = 0;
   std::uint64_t task = 0;
   wire::Digest host;
-  wire::Digest digest;        ///< over all outputs
-  bool merged = false;        ///< its elements stand in the outputs; else kept in `stage`
-  std::uint64_t stage = 0;    ///< staging number of the kept result
+  wire::Digest digest;             ///< over all outputs
+  bool merged = false;             ///< its elements stand in the outputs; else kept in `stage`
+  std::uint64_t stage = 0;         ///< staging number of the kept result
   std::uint64_t stage_offset = 0;  ///< where it begins there
-  wire::PlannedTask planned;  ///< as the planner emitted it
+  wire::PlannedTask planned;       ///< as the planner emitted it
 };
 struct QuarantineRecord {
   std::uint64_t job = 0;

@@ -16,7 +16,8 @@ namespace goblin::store {
 class Staging {
  public:
   /// `directory` is made when missing (0700). `cap_bytes`: sum of all files; 0: no cap but the
-  /// disk's.
+  /// disk's. kUnavailable: another process uses the directory. kCorrupt: the note of the next
+  /// number is lost.
   static Result<std::unique_ptr<Staging>> open(const std::string& directory,
                                                std::uint64_t cap_bytes);
   virtual ~Staging() = default;
@@ -26,9 +27,12 @@ class Staging {
     net::UniqueFd fd;  ///< read and write
     std::uint64_t size = 0;
   };
-  /// A new file of `size` bytes whose blocks are allocated (posix_fallocate): kExhausted with the
-  /// free space when the disk or the cap does not have them, so that no later write meets SIGBUS.
+  /// A new file of `size` bytes, all zero, whose blocks are allocated: kExhausted with the free
+  /// space when the disk or the cap does not have them, so that no later write meets SIGBUS. Where
+  /// the file system cannot allocate without writing (NFS, ZFS), zeros are written, which takes as
+  /// long as writing the file.
   virtual Result<File> create(std::uint64_t size) = 0;
+  /// kCorrupt when somebody changed the file's length.
   virtual Result<File> reopen(std::uint64_t number) = 0;
   virtual Result<void> remove(std::uint64_t number) = 0;
   /// Numbers of all files; after a restart the lab node removes what no job names.
