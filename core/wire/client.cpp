@@ -97,6 +97,7 @@ GOBLIN_WIRE_STRUCT(OutputInfo) {
   GOBLIN_STRUCT(spec, Spec);
   GOBLIN_NUMBER(staged, Staged);
   GOBLIN_NUMBER(offset, Offset);
+  GOBLIN_DIGEST(digest, Digest);
 }
 GOBLIN_WIRE_STRUCT(JobStatus) {
   GOBLIN_NUMBER(job, Job);

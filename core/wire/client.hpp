@@ -113,6 +113,7 @@ struct OutputInfo {
   TensorSpec spec;
   bool staged = true;  ///< false: it was written to the researcher's file
   std::uint64_t offset = 0;
+  Digest digest;  ///< of its bytes, once asked for over TLS; else zero
 };
 struct JobStatus {
   std::uint64_t job = 0;

@@ -312,6 +312,9 @@ scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
                                       const wire::HostCapacity& capacity, wire::HostState state,
                                       bool trusted, std::uint64_t group) {
   const scheduler::HostId id = id_of(port->pin());
+  if (const auto old = hosts_.find(id); old != hosts_.end()) {
+    host_left(id, old->second.port.get());  // the same key came back before its end was noticed
+  }
   auto& past = past_hosts_[port->pin()];
   past.host = port->pin();
   past.validator = trusted;
@@ -342,9 +345,9 @@ void Engine::host_changed(scheduler::HostId host, const wire::HostCapacity& capa
   pump_soon();
 }
 
-void Engine::host_left(scheduler::HostId host) {
+void Engine::host_left(scheduler::HostId host, const HostPort* port) {
   const auto it = hosts_.find(host);
-  if (it == hosts_.end()) {
+  if (it == hosts_.end() || it->second.port.get() != port) {
     return;
   }
   auto& past = past_hosts_[it->second.port->pin()];

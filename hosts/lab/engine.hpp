@@ -82,7 +82,8 @@ class Engine {
                                 wire::HostState state, bool trusted, std::uint64_t group);
   void host_changed(scheduler::HostId host, const wire::HostCapacity& capacity,
                     wire::HostState state);
-  void host_left(scheduler::HostId host);
+  /// Ignored unless `port` is the host's present connection.
+  void host_left(scheduler::HostId host, const HostPort* port);
   /// kCorrupt when the message is impossible (a place outside the payload): close the connection.
   Result<void> results(scheduler::HostId host, const wire::Results& results,
                        const wire::Bytes& payload);

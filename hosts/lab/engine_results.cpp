@@ -97,11 +97,6 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
   }
   const auto port = host->second.port;
   const SlotLayout layout = SlotLayout::of(task->planned.outputs);
-  const auto allocated = co_await loop_.offload([] { return true; });
-  (void)allocated;
-  if (job->ended || !leases_.contains(lease)) {
-    co_return;
-  }
   auto slot = job->results.allocate(layout.total);
   if (!slot) {
     co_await end_job(job, wire::JobState::kFailed, std::move(slot).error());
@@ -361,7 +356,8 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
                                              std::vector<scheduler::AcceptResult> batch) {
   auto runner = job->planner;
   wire::Accept request;
-  std::vector<store::AcceptedRecord> records;
+  auto kept_records = std::make_shared<std::vector<store::AcceptedRecord>>();
+  auto& records = *kept_records;
   for (const auto& action : batch) {
     const auto it = leases_.find(action.lease);
     if (it == leases_.end() || !it->second.slot) {
@@ -400,7 +396,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
   // The outputs hold the result before the journal says so: a crash between the two only means
   // that the task is computed again and writes the same bits.
   GOBLIN_CO_TRY_VOID(co_await with_journal(
-      [&records](store::LabJournal& journal) { return journal.record_accepted(records); }));
+      [kept_records](store::LabJournal& journal) { return journal.record_accepted(*kept_records); }));
   if (job->ended) {
     co_return Result<void>{};
   }

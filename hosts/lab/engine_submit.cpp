@@ -110,9 +110,8 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
   }
   GOBLIN_CO_TRY_VOID(open_inputs(*job, fds));
   GOBLIN_CO_TRY_VOID(open_outputs(*job, fds, true));
-  const store::JobRecord& record = job->record;
   auto number = co_await with_journal(
-      [&record](store::LabJournal& journal) { return journal.add_job(record); });
+      [job](store::LabJournal& journal) { return journal.add_job(job->record); });
   if (!number) {
     remove_stages(*job, true);
     co_return fail(std::move(number).error());

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// One connected client (Python, the goblin command): requests in, replies and events out. Over a
+// Unix socket arrays travel as descriptors; over TLS they are pulled as blobs. Loop's thread only.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "core/net/blobs.hpp"
+#include "hosts/lab/engine.hpp"
+
+namespace goblin::lab {
+
+class ClientSession final : public std::enable_shared_from_this<ClientSession> {
+ public:
+  /// What GetStatus and Control answer; the daemon's own.
+  struct Daemon {
+    std::function<wire::StatusReport()> status;
+    std::function<Result<void>(const wire::Control&)> control;
+  };
+  ClientSession(net::Loop& loop, Engine& engine, store::Staging& staging, Daemon daemon,
+                std::unique_ptr<net::Channel> channel);
+  ~ClientSession();
+
+  /// Runs until the connection ends. Hold a shared_ptr meanwhile.
+  net::Task<void> run();
+  void close() { channel_->close(); }
+
+ private:
+  net::Task<void> write_loop(std::shared_ptr<ClientSession> self);
+  net::Task<void> answer(std::shared_ptr<ClientSession> self, wire::Request request,
+                         std::vector<net::UniqueFd> fds);
+  net::Task<void> watch(std::shared_ptr<ClientSession> self, std::uint64_t job);
+  net::Task<Result<wire::ReplyBody>> reply_to(wire::RequestBody body,
+                                              std::vector<net::UniqueFd>& fds,
+                                              std::vector<net::UniqueFd>& out);
+  net::Task<Result<wire::ReplyBody>> on(wire::Stage body, std::vector<net::UniqueFd>& out);
+  net::Task<Result<wire::ReplyBody>> on(wire::Submit body, std::vector<net::UniqueFd>& fds);
+  net::Task<Result<wire::ReplyBody>> on(wire::GetResult body, std::vector<net::UniqueFd>& out);
+  /// Over TLS: pulls the client's arrays into staging files.
+  net::Task<Result<void>> pull_inputs(wire::Submit& submit);
+  net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(wire::Digest digest);
+
+  net::Loop& loop_;
+  Engine& engine_;
+  store::Staging& staging_;
+  Daemon daemon_;
+  std::unique_ptr<net::Channel> channel_;
+  net::Queue<net::Frame> outgoing_;
+  std::unique_ptr<net::BlobExchange> blobs_;
+  std::set<std::uint64_t> stages_;                        ///< made for this client
+  std::unordered_map<wire::Digest, TensorFile> results_;  ///< over TLS: what it may pull
+  bool closed_ = false;
+};
+
+}  // namespace goblin::lab
