@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/net/sha256.hpp"
 #include "core/plugin/sealed_file.hpp"
 
 namespace goblin::link {
@@ -45,8 +46,10 @@ net::Task<void> CoordinatorLink::run() {
   while (!stopped_) {
     const auto started = loop_.now();
     const auto end = co_await session();
-    ++session_;
     nudge_.set();
+    if (channel_) {
+      channel_->close();
+    }
     connected_.reset();
     if (exchange_) {
       exchange_->shut_down();
@@ -83,7 +86,7 @@ net::Task<Result<void>> CoordinatorLink::session() {
   trouble_.clear();
   connected_.set();
   logger_.info("connected to coordinator " + options_.host + ":" + std::to_string(options_.port));
-  loop_.spawn(beat(shared_from_this(), session_));
+  loop_.spawn(beat(shared_from_this(), channel_));
   hooks_.on_change();
   while (true) {
     GOBLIN_CO_TRY(net::Frame frame, co_await channel_->receive());
@@ -111,19 +114,18 @@ net::Task<Result<void>> CoordinatorLink::session() {
 }
 
 net::Task<void> CoordinatorLink::beat(std::shared_ptr<CoordinatorLink> self,
-                                      std::uint64_t session) {
+                                      std::shared_ptr<net::Channel> channel) {
   auto catalog_due = loop_.now();
-  while (!stopped_ && session == session_ && channel_ && channel_->is_open()) {
+  while (!self->stopped_ && channel->is_open()) {
     nudge_.reset();
     if (loop_.now() >= catalog_due) {
       catalog_due = loop_.now() + options_.catalog_every;
-      (void)co_await channel_->send(
+      (void)co_await channel->send(
           net::make_frame(wire::FrameType::kCatalogGet, wire::CatalogGet{}));
     }
-    if (stopped_ || session != session_ || !channel_) {
+    if (!channel->is_open() || !co_await channel->send(hooks_.status())) {
       co_return;
     }
-    (void)co_await channel_->send(hooks_.status());
     (void)co_await nudge_.wait_for(options_.heartbeat);
   }
 }
@@ -198,11 +200,13 @@ net::Task<Result<void>> CoordinatorLink::download(wire::Digest digest) {
   if (!exchange_) {
     (void)co_await connected_.wait_for(net::Milliseconds(10'000));
   }
-  if (!exchange_) {
+  const auto channel = channel_;
+  const auto exchange = exchange_;
+  if (!exchange) {
     co_return fail(Code::kUnavailable, trouble_);
   }
   GOBLIN_CO_TRY(std::unique_ptr<store::BlobCache::Download> download, cache_.download(digest));
-  auto fetched = co_await exchange_->fetch(digest, download->offset(), download->sink());
+  auto fetched = co_await exchange->fetch(digest, download->offset(), download->sink());
   if (!fetched) {
     co_return fail(std::move(fetched).error());
   }

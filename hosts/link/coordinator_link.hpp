@@ -56,7 +56,8 @@ class CoordinatorLink final : public std::enable_shared_from_this<CoordinatorLin
 
  private:
   net::Task<Result<void>> session();
-  net::Task<void> beat(std::shared_ptr<CoordinatorLink> self, std::uint64_t session);
+  net::Task<void> beat(std::shared_ptr<CoordinatorLink> self,
+                       std::shared_ptr<net::Channel> channel);
   net::Task<Result<void>> download(wire::Digest digest);
 
   net::Loop& loop_;
@@ -65,9 +66,8 @@ class CoordinatorLink final : public std::enable_shared_from_this<CoordinatorLin
   Hooks hooks_;
   store::BlobCache& cache_;
   log::Logger logger_;
-  std::unique_ptr<net::Channel> channel_;
-  std::unique_ptr<net::BlobExchange> exchange_;
-  std::uint64_t session_ = 0;
+  std::shared_ptr<net::Channel> channel_;
+  std::shared_ptr<net::BlobExchange> exchange_;  ///< refers to channel_
   bool stopped_ = false;
   std::string trouble_ = "not connected yet";
   wire::Catalog catalog_;
