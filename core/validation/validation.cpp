@@ -31,6 +31,11 @@ TaskValidation::Entry* TaskValidation::find(LeaseId lease) {
   return it == entries_.end() ? nullptr : &*it;
 }
 
+bool TaskValidation::has_bytes(LeaseId lease) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const Entry& e) { return e.lease == lease && e.here; });
+}
+
 void TaskValidation::refuse(Entry& entry, RefusalReason reason) {
   if (entry.refused) return;
   entry.refused = true;

@@ -96,6 +96,8 @@ class TaskValidation {
   [[nodiscard]] bool needs_independence() const;
   /// Digests decide, not the kind's check.
   [[nodiscard]] bool by_digest() const;
+  /// The bytes of this lease's result have arrived.
+  [[nodiscard]] bool has_bytes(LeaseId lease) const;
   /// Results that stand (refused and lost ones left out, unless their vote still counts).
   [[nodiscard]] std::size_t results() const { return entries_.size() - refused_; }
 

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Counts, and why a job or a host waits, in words for people.
+#include <algorithm>
+#include <string>
+
+#include "core/scheduler/scheduler_impl.hpp"
+
+namespace goblin::scheduler {
+namespace {
+
+std::string mebibytes(std::uint64_t bytes) {
+  constexpr std::uint64_t kMiB = 1u << 20;
+  if (bytes < kMiB) return std::to_string(bytes) + " bytes";
+  return std::to_string((bytes + kMiB - 1) / kMiB) + " MiB";
+}
+
+std::string plural(std::uint64_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+JobCounts SchedulerImpl::job_counts(JobId id) const {
+  const Job* job = find_job(id);
+  if (job == nullptr) return {};
+  JobCounts counts = job->counts;
+  counts.ready = job->categories[std::size_t(Category::kReady)] + job->reruns.size();
+  counts.leased = job->categories[std::size_t(Category::kLeased)];
+  counts.judging = job->categories[std::size_t(Category::kJudging)];
+  counts.planned = counts.ready + counts.leased + counts.judging + counts.accepted;
+  counts.plan_done = job->plan_done;
+  return counts;
+}
+
+HostCounts SchedulerImpl::host_counts(HostId id) const {
+  const Host* host = find_host(id);
+  if (host == nullptr) return {.idle_reason = "it is not connected"};
+  HostCounts counts = host->counts;
+  counts.leases = static_cast<std::uint32_t>(host->running.size());
+  counts.flops_per_s = host->speed.rate();
+  counts.idle_reason.clear();
+  if (counts.leases > 0) return counts;
+  std::size_t open = 0;
+  std::size_t quarantined = 0;
+  std::size_t too_small = 0;
+  std::uint64_t need = 0;
+  for (const auto& [job_id, job] : jobs_) {
+    if (job->ended) continue;
+    ++open;
+    const auto known = job->hosts.find(id);
+    if (known != job->hosts.end() && known->second.quarantined) {
+      ++quarantined;
+    } else if (job->exhausted_memory > 0 && host->spec.memory_bytes <= job->exhausted_memory) {
+      ++too_small;
+      need = need == 0 ? job->need_bytes : std::min(need, job->need_bytes);
+    }
+  }
+  if (!host->connected) {
+    counts.idle_reason = "it is not connected";
+  } else if (!host->spec.accepting) {
+    counts.idle_reason = "it is paused or stopping";
+  } else if (host->spec.slots == 0) {
+    counts.idle_reason = "it offers no slots";
+  } else if (open == 0) {
+    counts.idle_reason = "there is no job";
+  } else if (host->not_before > now_) {
+    counts.idle_reason = "it handed back or failed tasks lately and gets no work for " +
+                         std::to_string((host->not_before - now_ + 999) / 1000) + " ms";
+  } else if (quarantined == open) {
+    counts.idle_reason = "a result of it was refused: it gets no work of " +
+                         std::string(open == 1 ? "this job" : "these jobs");
+  } else if (quarantined + too_small == open) {
+    counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
+                         mebibytes(host->spec.memory_bytes);
+  } else if (host->committed.size() >= config_.max_unjudged ||
+             (!host->committed.empty() && host->unjudged_bytes >= config_.max_unjudged_bytes)) {
+    counts.idle_reason = "its last results wait to be checked";
+  } else {
+    counts.idle_reason = "no task for it is ready";
+  }
+  return counts;
+}
+
+std::string SchedulerImpl::waiting_reason(JobId id) const {
+  Job* job = find_job(id);
+  if (job == nullptr) return "there is no such job";
+  if (job->ended || !job->running.empty()) return {};
+  const bool judging = job->categories[std::size_t(Category::kJudging)] > 0;
+  const bool needs_hosts = job->needing > 0 || (!job->plan_done && !job->plan_waits);
+  const JobView& v = view(*job);
+  if (!needs_hosts) {
+    if (!job->rechecks.empty())
+      return plural(job->rechecks.size(), "accepted result") +
+             " of refused hosts must be checked anew";
+    return {};
+  }
+  if (v.connected == 0) return "no host is connected";
+  if (v.ordinary + v.trusted == 0) {
+    if (v.quarantined == v.connected)
+      return v.connected == 1
+                 ? "the one host had a result refused and gets no more work of this job; it waits "
+                   "for another"
+                 : "all " + std::to_string(v.connected) +
+                       " hosts had results refused and get no more work of this job; it waits for "
+                       "others";
+    return std::to_string(v.paused) + " of " + plural(v.connected, "host") +
+           " paused or stopping, " + std::to_string(v.quarantined) + " refused; none takes work";
+  }
+  if (job->policy.policy == wire::Policy::kValidator && v.trusted == 0)
+    return "policy validator needs a trusted host and none takes work";
+  if (job->policy.policy == wire::Policy::kReplicate && v.groups < job->policy.replicas)
+    return "policy replicate needs " + std::to_string(job->policy.replicas) +
+           " independent hosts and " + std::to_string(v.groups) +
+           (v.groups == 1 ? " is here" : " are here") +
+           " (hosts of one account or address count as one)";
+  std::uint64_t least = job->exhausted_memory >= v.max_worker_memory ? job->need_bytes : 0;
+  if (job->needing > 0) {
+    bool fits = false;
+    std::uint64_t smallest = 0;
+    for (const auto& [task_id, task] : job->tasks) {
+      if (task.category != Category::kReady) continue;
+      fits = fits || task.memory_bytes <= v.max_worker_memory;
+      smallest = smallest == 0 ? task.memory_bytes : std::min(smallest, task.memory_bytes);
+    }
+    if (!fits) least = std::max(least, smallest);
+  }
+  if (least > v.max_worker_memory)
+    return "each task needs " + mebibytes(least) + " and no host offers more than " +
+           mebibytes(v.max_worker_memory);
+  if (judging) return {};
+  if (job->needing > 0) {
+    // Digests must decide and the hosts that are here have spoken already.
+    const bool stuck = std::all_of(job->tasks.begin(), job->tasks.end(), [](const auto& entry) {
+      return entry.second.category != Category::kReady || entry.second.validation.by_digest();
+    });
+    if (stuck && job->policy.policy == wire::Policy::kAlgebraic)
+      return "the check abstained and another independent host must compute the task too; " +
+             plural(v.groups, "independent host") + " here";
+    return "its hosts are busy with other jobs or pause after failures";
+  }
+  return job->planning ? "its planner is at work" : "";
+}
+
+}  // namespace goblin::scheduler

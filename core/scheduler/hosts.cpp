@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Hosts: coming, changing, leaving, and whether they want work.
+#include <algorithm>
+
+#include "core/scheduler/scheduler_impl.hpp"
+
+namespace goblin::scheduler {
+namespace {
+
+/// Hosts that left and are still remembered: their speed and cache are right when they come back
+/// from a broken connection.
+constexpr std::size_t kRememberedHosts = 4096;
+
+}  // namespace
+
+void SchedulerImpl::mark(Host& host) {
+  if (host.dirty) return;
+  host.dirty = true;
+  dirty_hosts_.push_back(&host);
+}
+
+bool SchedulerImpl::wants_work(const Host& host) const {
+  if (!host.connected || !host.spec.accepting || host.not_before > now_) return false;
+  if (host.running.size() >= host.spec.slots) return false;
+  if (host.committed.size() >= config_.max_unjudged) return false;
+  if (host.unjudged_bytes >= config_.max_unjudged_bytes && !host.committed.empty()) return false;
+  return host.running.size() < 2 || host.load < config_.queue_target;
+}
+
+void SchedulerImpl::update_hunger(Host& host) {
+  const bool hungry = wants_work(host) && !host.parked;
+  const std::pair<Micros, std::uint32_t> key{host.load,
+                                             static_cast<std::uint32_t>(host.running.size())};
+  if (host.hungry && hungry && host.key == key) return;
+  if (host.hungry) hungry_.erase({host.key, host.id});
+  if (hungry) hungry_.insert({key, host.id});
+  host.hungry = hungry;
+  host.key = key;
+}
+
+void SchedulerImpl::set_back(Host& host) {
+  const std::uint32_t doublings = std::min(host.setbacks, 20u);
+  ++host.setbacks;
+  host.not_before = now_ + std::min(config_.backoff_max, config_.backoff_min << doublings);
+  wake_at(host, host.not_before);
+  mark(host);
+}
+
+void SchedulerImpl::wake_at(Host& host, Micros when) {
+  if (when >= host.timer) return;
+  host.timer = when;
+  timers_.emplace(when, host.id);
+}
+
+void SchedulerImpl::hosts_changed() {
+  ++hosts_epoch_;
+  unpark_ = true;
+  for (auto& [id, job] : jobs_) {
+    if (job->ended) continue;
+    job->exhausted_memory = 0;
+    job->need_bytes = 0;
+    rejudge_by_digest(*job);
+    mark(*job);
+  }
+  settle();
+}
+
+/// Whether a validator is here decides where abstained checks go.
+void SchedulerImpl::rejudge_by_digest(Job& job) {
+  if (job.policy.policy != wire::Policy::kAlgebraic) return;
+  for (auto& [id, task] : job.tasks)
+    if (task.state == TaskState::kOpen && task.validation.by_digest()) queue_judge(task);
+}
+
+void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
+  advance(now);
+  auto [it, fresh] = hosts_.try_emplace(id);
+  if (fresh) it->second = std::make_unique<Host>(id, blobs_);
+  Host& host = *it->second;
+  if (host.connected) drop_host_leases(host, "left");
+  std::erase(left_hosts_, id);
+  host.connected = true;
+  host.spec = spec;
+  host.counts.idle_reason.clear();
+  mark(host);
+  hosts_changed();
+}
+
+void SchedulerImpl::host_changed(HostId id, const HostSpec& spec, Micros now) {
+  advance(now);
+  Host* host = find_host(id);
+  if (host == nullptr || !host->connected) return;
+  host->spec = spec;
+  mark(*host);
+  hosts_changed();
+}
+
+void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {
+  std::vector<Task*> touched;
+  while (!host.running.empty()) {
+    Lease& lease = *host.running.back();
+    say(Incident{lease.job->id, lease.task->id, host.id, std::string(why)});
+    touched.push_back(lease.task);
+    end_running(lease);
+  }
+  while (!host.committed.empty()) {
+    Lease& lease = *host.committed.back();
+    Task& task = *lease.task;
+    unlink(host.committed, lease);
+    host.unjudged_bytes -= task.output_bytes;
+    lease.host = nullptr;
+    if (lease.state == LeaseState::kAccepting) continue;
+    const bool bytes_here = !lease.fetching && task.validation.has_bytes(lease.id);
+    if (bytes_here) continue;
+    // Its word may still count where digests decide; its bytes cannot be had.
+    task.validation.fetch_failed(lease.id, false);
+    say(Incident{lease.job->id, task.id, host.id, std::string(why) + " with its result"});
+    say(ReleaseResult{host.id, lease.id});
+    end_committed(lease);
+    touched.push_back(&task);
+  }
+  for (Task* task : touched) queue_judge(*task);
+}
+
+void SchedulerImpl::host_left(HostId id, Micros now) {
+  advance(now);
+  Host* host = find_host(id);
+  if (host == nullptr || !host->connected) return;
+  host->connected = false;
+  drop_host_leases(*host, "left");
+  host->setbacks = 0;
+  host->not_before = 0;
+  mark(*host);
+  left_hosts_.push_back(id);
+  hosts_changed();
+  if (left_hosts_.size() > kRememberedHosts) forget_oldest_host();
+}
+
+void SchedulerImpl::forget_oldest_host() {
+  const auto it = hosts_.find(left_hosts_.front());
+  left_hosts_.erase(left_hosts_.begin());
+  if (it == hosts_.end() || it->second->connected) return;
+  Host& host = *it->second;
+  if (host.dirty) std::erase(dirty_hosts_, &host);
+  if (host.parked) unpark(host);
+  if (host.hungry) hungry_.erase({host.key, host.id});
+  host.cache.clear();
+  hosts_.erase(it);
+}
+
+void SchedulerImpl::host_evicted(HostId id, const wire::Digest& digest) {
+  Host* host = find_host(id);
+  const BlobId blob = blobs_.find(digest);
+  if (host != nullptr && blob != BlobTable::kNone) host->cache.erase(blob);
+}
+
+}  // namespace goblin::scheduler

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// The scheduler's one implementation; its functions stand in jobs.cpp, planning.cpp, hosts.cpp,
+// leases.cpp, judging.cpp, placement.cpp, second_start.cpp and explain.cpp. Private to this folder.
+#pragma once
+
+#include <functional>
+#include <queue>
+
+#include "core/scheduler/state.hpp"
+
+namespace goblin::scheduler {
+
+class SchedulerImpl final : public Scheduler {
+ public:
+  explicit SchedulerImpl(const Config& config);
+  ~SchedulerImpl() override;
+
+  void add_job(JobId job, validation::PolicySpec policy, std::uint32_t weight, Micros now) override;
+  void restore_accepted(JobId job, TaskId task, double flops, HostId host) override;
+  void restore_quarantine(JobId job, HostId host) override;
+  void remove_job(JobId job, Micros now) override;
+  void task_ready(ReadyTask task, Micros now) override;
+  void planned(JobId job, std::uint32_t progress, bool exhausted, std::uint64_t need_bytes,
+               Micros now) override;
+  void host_joined(HostId host, const HostSpec& spec, Micros now) override;
+  void host_changed(HostId host, const HostSpec& spec, Micros now) override;
+  void host_left(HostId host, Micros now) override;
+  void host_evicted(HostId host, const wire::Digest& digest) override;
+  void outcome(HostId from, const Outcome& outcome, Micros now) override;
+  void handed_back(HostId from, LeaseId lease, Micros now) override;
+  void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) override;
+  void fetched(LeaseId lease, Micros now) override;
+  void fetch_failed(LeaseId lease, bool wrong, Micros now) override;
+  void checked(LeaseId lease, Verdict verdict, Micros now) override;
+  void accepted(JobId job, TaskId task, Micros now) override;
+  void rechecked(JobId job, TaskId task, Verdict verdict, Micros now) override;
+  void tick(Micros now) override;
+  [[nodiscard]] Micros next_wakeup() const override;
+  std::vector<Action> take_actions() override;
+  [[nodiscard]] JobCounts job_counts(JobId job) const override;
+  [[nodiscard]] HostCounts host_counts(HostId host) const override;
+  [[nodiscard]] std::string waiting_reason(JobId job) const override;
+
+ private:
+  using HungryKey = std::pair<std::pair<Micros, std::uint32_t>, HostId>;
+
+  // lookup
+  Job* find_job(JobId job) const;
+  Host* find_host(HostId host) const;
+  Lease* find_lease(LeaseId lease);
+  void advance(Micros now) { now_ = std::max(now_, now); }
+  void say(Action action) { actions_.push_back(std::move(action)); }
+
+  // jobs.cpp
+  void fail_job(Job& job, Error error);
+  void end_leases(Job& job);
+  void record_accepted(Job& job, Task& task, const std::vector<HostId>& voters);
+  void recheck_unsupported(Job& job, HostId host);
+  void demand_recheck(Job& job, TaskId task, HostId host);
+  void forget_task(Job& job, Task& task);
+  void book(Job& job, double seconds);
+  void update_runnable(Job& job);
+  void mark(Job& job);
+  const JobView& view(Job& job) const;
+
+  // planning.cpp
+  void maybe_plan(Job& job);
+  void maybe_finish(Job& job);
+  std::uint64_t ready_target(Job& job) const;
+  const Host* host_to_plan_for(Job& job);
+
+  // hosts.cpp
+  void drop_host_leases(Host& host, std::string_view why);
+  void hosts_changed();
+  void rejudge_by_digest(Job& job);
+  void mark(Host& host);
+  void update_hunger(Host& host);
+  bool wants_work(const Host& host) const;
+  void set_back(Host& host);
+  void wake_at(Host& host, Micros when);
+  void forget_oldest_host();
+
+  // leases.cpp
+  void end_running(Lease& lease);  ///< takes it from host, task and job; it dies
+  void end_committed(Lease& lease);
+  void unlink(std::vector<Lease*>& list, Lease& lease);
+  void lease_failed(Lease& lease, Code code, std::string what);
+  void observe(Lease& lease, const Outcome& outcome);
+  void expire(Host& host);
+  void learn(Lease& lease);
+
+  // judging.cpp
+  void queue_judge(Task& task);
+  void settle();
+  void judge(Task& task);
+  void accept(Task& task, Lease& lease);
+  void refuse(Task& task, const validation::Refusal& refusal);
+  void quarantine(Job& job, Host* host, HostId host_id, TaskId task, std::string reason);
+  void update_lists(Task& task);
+
+  // placement.cpp
+  void dispatch();
+  void unpark(Host& host);
+  bool assign_one(Host& host);
+  Task* pick(Job& job, Host& host, bool& as_validator);
+  Task* pick_from(ReadyQueue& queue, Job& job, Host& host, bool fresh);
+  bool serves(const Job& job, const Host& host) const;
+  bool takes_ordinary(Job& job, const Host& host) const;
+  bool has_quorum_of_hosts(Job& job) const;
+  bool eligible(Job& job, const Host& host, const Task& task, bool validator) const;
+  bool failed_here_but_not_elsewhere(Job& job, const Host& host, const Task& task,
+                                     bool validator) const;
+  void start(Job& job, Host& host, Task& task, bool validator);
+  std::optional<Micros> predict(const Job& job, const Host& host, double flops) const;
+  Micros transfer_time(const Host& host, std::uint64_t bytes) const;
+  std::uint64_t missing_bytes(const Host& host, const Task& task) const;
+
+  // second_start.cpp
+  bool second_start(Host& host);
+  Task* pick_second(Job& job, Host& host, bool& as_validator);
+
+  Config config_;
+  Micros now_ = 0;
+  std::uint64_t random_;
+  std::uint64_t lease_counter_ = 0;
+  std::uint64_t lease_key_;
+  double vtime_ = 0;  ///< of the job served last
+
+  BlobTable blobs_;  ///< before hosts_: their caches give references back
+  std::unordered_map<HostId, std::unique_ptr<Host>> hosts_;
+  std::vector<HostId> left_hosts_;  ///< oldest first
+  std::map<JobId, std::unique_ptr<Job>> jobs_;
+  std::unordered_map<LeaseId, Lease> leases_;
+  std::uint64_t hosts_epoch_ = 1;
+
+  std::set<std::pair<double, JobId>> runnable_;
+  std::set<HungryKey> hungry_;
+  std::vector<Host*> parked_;
+  bool unpark_ = false;
+  std::vector<Host*> dirty_hosts_;
+  std::vector<Job*> dirty_jobs_;
+  std::vector<Task*> judge_queue_;
+  std::priority_queue<std::pair<Micros, HostId>, std::vector<std::pair<Micros, HostId>>,
+                      std::greater<>>
+      timers_;
+  std::vector<Action> actions_;
+};
+
+}  // namespace goblin::scheduler
