@@ -126,11 +126,16 @@ class Tidy:
     def _closure(self, name: str) -> list[str]:
         """The file and every header of ours that it brings in."""
         known = set(self.tree.cxx)
+        schemas = [file for file in self.tree.files if file.endswith(".capnp")]
         seen = {name}
         waiting = [name]
         while waiting:
             file = waiting.pop()
             for include in parse_includes(self._text(file)):
+                if include.target.endswith(".capnp.h"):  # generated: the schema stands for it
+                    schema = Path(include.target).name.removesuffix(".h")
+                    seen.update(file for file in schemas if Path(file).name == schema)
+                    continue
                 beside = str(Path(file).parent / include.target)
                 for candidate in (*(root + include.target for root in INCLUDE_ROOTS), beside):
                     if candidate in known and candidate not in seen:

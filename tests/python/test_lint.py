@@ -109,6 +109,8 @@ TIDY_FILES = {
     "core/a.hpp": '#include "core/inner.hpp"\n',
     "core/inner.hpp": "inline int* inner() { return nullptr; }\n",
 }
+# The schema of a generated header that core/a.cpp may include.
+SCHEMA = {"core/a.cpp": '#include "core/a.capnp.h"\n', "core/a.capnp": "@0x1;\n"}
 
 
 def tidy_of(tmp_path: Path, files: dict[str, str], where: str = "tree") -> cxx.Tidy:
@@ -148,6 +150,8 @@ def test_a_tidy_key_depends_on_content_not_on_the_place(tmp_path: Path) -> None:
 
     first = key("one", TIDY_FILES)
     assert key("two", TIDY_FILES) == first
+    with_schema = key("four", TIDY_FILES | SCHEMA)
+    assert key("four", TIDY_FILES | SCHEMA | {"core/a.capnp": "@0x2;\n"}) != with_schema
     for changed in TIDY_FILES:
         assert key("three", TIDY_FILES | {changed: TIDY_FILES[changed] + "\n"}) != first
 
