@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/lab/node.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "hosts/lab/client_session.hpp"
+#include "hosts/lab/host_session.hpp"
+#include "hosts/lab/link_plugins.hpp"
+
+namespace goblin::lab {
+namespace {
+
+std::uint64_t hash_text(const std::string& text) {
+  const auto digest = net::sha256(std::as_bytes(std::span(text)));
+  return wire::DigestHash{}(digest);
+}
+
+bool is_loopback(const std::string& address) {
+  return address.rfind("127.", 0) == 0 || address == "::1" || address == "::ffff:127.0.0.1";
+}
+
+class Node {
+ public:
+  Node(const LabConfig& config, net::Loop& loop, log::Logger logger)
+      : config_(config), loop_(loop), logger_(std::move(logger)) {}
+
+  Result<void> open() {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::create_directories(config_.state_dir, error);
+    if (error) {
+      return fail(Code::kUnavailable,
+                  "state directory '" + config_.state_dir + "': " + error.message());
+    }
+    const std::string& dir = config_.state_dir;
+    GOBLIN_TRY(journal_,
+               store::LabJournal::open(dir + "/journal.sqlite", config_.synchronous_full));
+    GOBLIN_TRY(staging_, store::Staging::open(dir + "/staging", config_.staging_bytes));
+    GOBLIN_TRY(plugin_cache_, store::BlobCache::open(dir + "/plugins", config_.plugin_cache_bytes,
+                                                     [](const wire::Digest&) {}));
+    GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
+    GOBLIN_TRY(hosts_listener_, net::listen_tls(loop_, identity_, config_.address, config_.port));
+    const std::string socket = config_.socket.empty() ? dir + "/lab.sock" : config_.socket;
+    GOBLIN_TRY(clients_listener_, net::listen_unix(loop_, socket, config_.socket_group));
+
+    link::CoordinatorLink::Options options;
+    options.host = config_.coordinator;
+    options.port = config_.coordinator_port;
+    options.pin = config_.coordinator_pin;
+    options.role = wire::Role::kLab;
+    options.heartbeat = config_.heartbeat;
+    options.seed = wire::DigestHash{}(identity_->pin());
+    link::CoordinatorLink::Hooks hooks;
+    hooks.status = [this] { return lab_status(); };
+    hooks.on_frame = [this](net::Frame frame) { on_coordinator(std::move(frame)); };
+    hooks.on_change = [] {};
+    link_ = std::make_shared<link::CoordinatorLink>(loop_, identity_, std::move(options),
+                                                    std::move(hooks), *plugin_cache_, logger_);
+    plugins_ = std::make_unique<LinkPlugins>(*link_);
+    engine_ =
+        std::make_unique<Engine>(loop_, *journal_, *staging_, *plugins_, config_.engine, logger_);
+    loop_.spawn(start());
+    return {};
+  }
+
+  [[nodiscard]] const Result<void>& outcome() const { return outcome_; }
+
+ private:
+  net::Task<void> start() {
+    loop_.spawn(wait_signal());
+    loop_.spawn(link_->run());
+    auto restored = co_await engine_->restore();
+    if (!restored) {
+      outcome_ = std::move(restored);
+      loop_.stop();
+      co_return;
+    }
+    engine_->start();
+    loop_.spawn(accept_hosts());
+    loop_.spawn(accept_clients());
+    logger_.info("lab node " + identity_->pin().hex() + " listens on " + config_.address + ":" +
+                 std::to_string(hosts_listener_->port()));
+    if (config_.ready_fd >= 0) {
+      const std::string line =
+          std::to_string(hosts_listener_->port()) + " " + identity_->pin().hex() + "\n";
+      // Whoever started us may be gone: then nobody waits for the line.
+      (void)!::write(config_.ready_fd, line.data(), line.size());
+      ::close(config_.ready_fd);
+    }
+  }
+
+  net::Task<void> wait_signal() {
+    (void)co_await loop_.signal();
+    stop();
+  }
+
+  void stop() {
+    if (stopping_) {
+      return;
+    }
+    stopping_ = true;
+    logger_.info("stopping; jobs stay in the journal");
+    engine_->shut_down();
+    link_->stop();
+    hosts_listener_->close();
+    clients_listener_->close();
+    for (const auto& weak : sessions_) {
+      if (const auto session = weak.lock()) {
+        session->close();
+      }
+    }
+    loop_.post([this] { loop_.stop(); });
+  }
+
+  net::Frame lab_status() {
+    wire::LabStatus status;
+    status.address = config_.public_address;
+    status.port = hosts_listener_->port();
+    status.hosts_wanted = config_.hosts_wanted;
+    status.jobs = engine_->running_jobs();
+    return net::make_frame(wire::FrameType::kLabStatus, status);
+  }
+
+  void on_coordinator(net::Frame frame) {
+    if (frame.type != wire::FrameType::kHostAssignments) {
+      return;
+    }
+    auto message = wire::decode_host_assignments(frame.message);
+    if (!message) {
+      logger_.warn("coordinator: " + message.error().message);
+      return;
+    }
+    assigned_.clear();
+    for (const auto& host : message->hosts) {
+      assigned_[host.host] = {host.validator, loop_.now() + net::Milliseconds(host.lease_ms)};
+    }
+  }
+
+  bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin) const {
+    return std::find(pins.begin(), pins.end(), pin) != pins.end();
+  }
+
+  wire::Refusal authorise(const net::Peer& peer, const wire::Hello& hello) {
+    if (stopping_) {
+      return wire::Refusal::kShuttingDown;
+    }
+    if (hello.role == wire::Role::kClient) {
+      return contains(config_.clients, peer.pin) ? wire::Refusal::kNone
+                                                 : wire::Refusal::kNotAuthorised;
+    }
+    if (hello.role != wire::Role::kHost) {
+      return wire::Refusal::kWrongRole;
+    }
+    const auto lease = assigned_.find(peer.pin);
+    const bool known = contains(config_.hosts, peer.pin) ||
+                       contains(config_.validators, peer.pin) ||
+                       (lease != assigned_.end() && lease->second.until > loop_.now());
+    return known ? wire::Refusal::kNone : wire::Refusal::kNotAuthorised;
+  }
+
+  net::Task<void> accept_hosts() {
+    while (!stopping_) {
+      auto channel = co_await hosts_listener_->accept();
+      if (!channel) {
+        co_return;
+      }
+      loop_.spawn(serve_tls(std::move(*channel)));
+    }
+  }
+
+  net::Task<void> serve_tls(std::unique_ptr<net::Channel> channel) {
+    const auto hello = co_await net::greet_client(
+        loop_, *channel, wire::Role::kLab,
+        [this](const net::Peer& peer, const wire::Hello& h) { return authorise(peer, h); });
+    if (!hello) {
+      logger_.info("refused " + channel->peer().address + ": " + hello.error().message);
+      co_return;
+    }
+    if (hello->role == wire::Role::kClient) {
+      co_await serve_client(std::move(channel));
+      co_return;
+    }
+    const net::Peer peer = channel->peer();
+    const auto lease = assigned_.find(peer.pin);
+    const bool trusted = contains(config_.validators, peer.pin) ||
+                         (lease != assigned_.end() && lease->second.validator);
+    // Hosts of one address are not independent; hosts of this machine are told apart by key.
+    const std::uint64_t group =
+        hash_text(is_loopback(peer.address) ? peer.pin.hex() : peer.address);
+    const auto session =
+        std::make_shared<HostSession>(loop_, *engine_, std::move(channel), trusted, group, logger_);
+    remember(session);
+    co_await session->run();
+  }
+
+  net::Task<void> accept_clients() {
+    while (!stopping_) {
+      auto channel = co_await clients_listener_->accept();
+      if (!channel) {
+        co_return;
+      }
+      loop_.spawn(greet_local(std::move(*channel)));
+    }
+  }
+
+  net::Task<void> greet_local(std::unique_ptr<net::Channel> channel) {
+    const auto hello = co_await net::greet_client(
+        loop_, *channel, wire::Role::kLab, [](const net::Peer&, const wire::Hello& h) {
+          return h.role == wire::Role::kClient ? wire::Refusal::kNone : wire::Refusal::kWrongRole;
+        });
+    if (hello) {
+      co_await serve_client(std::move(channel));
+    }
+  }
+
+  net::Task<void> serve_client(std::unique_ptr<net::Channel> channel) {
+    ClientSession::Daemon daemon;
+    daemon.status = [this] { return status(); };
+    const bool local = channel->peer().local;
+    daemon.control = [this, local](const wire::Control& control) -> Result<void> {
+      if (control.command == "stop" && local) {
+        loop_.post([this] { stop(); });
+        return {};
+      }
+      return fail(Code::kUnsupported, "a lab node does not know the command '" + control.command +
+                                          "'; it knows: stop (on its own machine)");
+    };
+    const auto session = std::make_shared<ClientSession>(loop_, *engine_, *staging_,
+                                                         std::move(daemon), std::move(channel));
+    co_await session->run();
+  }
+
+  void remember(const std::shared_ptr<HostSession>& session) {
+    std::erase_if(sessions_, [](const auto& weak) { return weak.expired(); });
+    sessions_.push_back(session);
+  }
+
+  wire::StatusReport status() {
+    wire::StatusReport report;
+    const auto put = [&report](std::string name, std::string value) {
+      report.fields.emplace_back(std::move(name), std::move(value));
+    };
+    put("role", "lab");
+    put("pin", identity_->pin().hex());
+    put("port", std::to_string(hosts_listener_->port()));
+    put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
+    put("coordinator state", link_->connected() ? "connected" : link_->trouble());
+    put("hosts assigned", std::to_string(assigned_.size()));
+    const auto hosts = engine_->hosts();
+    put("hosts connected",
+        std::to_string(std::count_if(hosts.hosts.begin(), hosts.hosts.end(),
+                                     [](const auto& host) { return host.connected; })));
+    put("jobs running", std::to_string(engine_->running_jobs()));
+    put("staging bytes", std::to_string(staging_->used_bytes()));
+    put("state directory", config_.state_dir);
+    return report;
+  }
+
+  struct Assigned {
+    bool validator = false;
+    net::TimePoint until;
+  };
+
+  const LabConfig& config_;
+  net::Loop& loop_;
+  log::Logger logger_;
+  std::unique_ptr<store::LabJournal> journal_;
+  std::unique_ptr<store::Staging> staging_;
+  std::unique_ptr<store::BlobCache> plugin_cache_;
+  std::shared_ptr<const net::Identity> identity_;
+  std::unique_ptr<net::Listener> hosts_listener_, clients_listener_;
+  std::shared_ptr<link::CoordinatorLink> link_;
+  std::unique_ptr<LinkPlugins> plugins_;
+  std::unique_ptr<Engine> engine_;
+  std::map<wire::Digest, Assigned> assigned_;
+  std::vector<std::weak_ptr<HostSession>> sessions_;
+  Result<void> outcome_;
+  bool stopping_ = false;
+};
+
+}  // namespace
+
+Result<void> run_lab(const LabConfig& config) {
+  GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
+  GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
+  Node node(config, *loop, logger);
+  GOBLIN_TRY_VOID(node.open());
+  loop->run();
+  return node.outcome();
+}
+
+}  // namespace goblin::lab
