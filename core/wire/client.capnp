@@ -92,7 +92,7 @@ struct OutputInfo {
   spec @1 :Task.TensorSpec;
   staged @2 :Bool;
   offset @3 :UInt64;
-  digest @4 :Data;
+  digest @4 :Task.Digest;
 }
 
 struct JobStatus {
