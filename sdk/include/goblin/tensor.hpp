@@ -257,4 +257,28 @@ bool for_each_row(const Tensor& t, Visit&& visit) {
   }
 }
 
+/// Same types, same bits (NaN payloads and the sign of zero included), whatever the strides.
+inline bool bits_equal(const Tensor& a, const Tensor& b) {
+  if (a.spec() != b.spec()) return false;
+  if (a.size() == 0) return true;
+  if (a.is_row_major() && b.is_row_major()) {
+    return std::memcmp(a.bytes(), b.bytes(), a.size_bytes()) == 0;
+  }
+  const std::uint64_t item = a.item_size();
+  const std::int64_t length = a.rank() == 0 ? 1 : a.dim(a.rank() - 1);
+  std::vector<std::pair<std::byte*, std::int64_t>> rows;
+  for_each_row(b, [&](std::byte* row, std::int64_t stride) {
+    rows.emplace_back(row, stride);
+    return true;
+  });
+  std::size_t next = 0;
+  return for_each_row(a, [&](std::byte* row, std::int64_t stride) {
+    const auto [other, other_stride] = rows[next++];
+    for (std::int64_t i = 0; i < length; ++i) {
+      if (std::memcmp(row + i * stride, other + i * other_stride, item) != 0) return false;
+    }
+    return true;
+  });
+}
+
 }  // namespace goblin

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "core/plugin/runner_client.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "core/net/channel.hpp"
+#include "core/plugin/child_process.hpp"
+#include "core/plugin/note.hpp"
+#include "core/plugin/runner_exit.hpp"
+#include "goblin/abi/types.h"
+
+namespace goblin::plugin {
+namespace {
+
+using net::Frame;
+using net::Milliseconds;
+using net::Task;
+using net::TimePoint;
+using wire::FrameType;
+
+// A runner that has closed its socket but does not end is killed after so long.
+constexpr Milliseconds kEnd{2'000};
+
+std::string signal_text(int number) {
+  const char* text = ::sigdescr_np(number);
+  return "signal " + std::to_string(number) + " (" + (text == nullptr ? "unknown" : text) + ")";
+}
+
+/// What an end that we did not ask for means.
+Error explain(const ExitStatus& status) {
+  if (status.signal == SIGKILL) {
+    return {Code::kExhausted,
+            "the runner was killed by the system, most likely because the machine ran out of "
+            "memory: offer more, or make tasks smaller"};
+  }
+  if (status.signal != 0) {
+    return {Code::kInternal,
+            "the plugin crashed: its runner was killed by " + signal_text(status.signal)};
+  }
+  switch (status.code) {
+    case kRunnerMemory:
+      return {Code::kExhausted, "the runner ran out of memory: offer more, or make tasks smaller"};
+    case kRunnerConfine:
+      return {Code::kUnavailable, "the runner could not confine itself, so it loaded nothing"};
+    case kRunnerProtocol:
+      return {Code::kInternal,
+              "the runner and this daemon do not understand each other; install "
+              "both from one version"};
+    default:
+      return {Code::kInternal,
+              "the plugin ended its runner with exit status " + std::to_string(status.code)};
+  }
+}
+
+struct Request {
+  explicit Request(net::Loop& loop) : done(loop) {}
+  Frame frame;
+  FrameType answer{};
+  Milliseconds deadline{};
+  Result<wire::Bytes> result = fail(Code::kUnavailable, "the runner was closed");
+  net::Event done;
+
+  void finish(Result<wire::Bytes> with) {
+    result = std::move(with);
+    done.set();
+  }
+};
+
+}  // namespace
+
+struct RunnerClient::State {
+  State(net::Loop& on, ChildProcess process, std::unique_ptr<net::Channel> socket)
+      : loop(on),
+        child(std::move(process)),
+        channel(std::move(socket)),
+        requests(on),
+        ended(on),
+        deadline_changed(on) {}
+
+  net::Loop& loop;
+  ChildProcess child;
+  std::unique_ptr<net::Channel> channel;
+  net::Queue<std::shared_ptr<Request>> requests;
+  net::Event ended;             ///< the process has been reaped, and `error` says why
+  net::Event deadline_changed;  ///< the watchdog must look again
+  std::optional<Error> error;   ///< why the runner is gone or going
+  std::optional<TimePoint> expires;
+  std::string what_expires;
+  std::optional<TimePoint> paused_since;
+  std::vector<wire::KindDescription> kinds;
+  std::string device;
+  std::uint32_t next_segment = 1;
+  bool closing = false;
+
+  /// The first reason stands.
+  void kill(Error why) {
+    if (!error) {
+      error = std::move(why);
+    }
+    child.signal(SIGKILL);
+    deadline_changed.set();
+  }
+  void arm(Milliseconds deadline, std::string what) {
+    expires = loop.now() + deadline;
+    what_expires = std::move(what);
+    if (paused_since) {
+      paused_since = loop.now();
+    }
+    deadline_changed.set();
+  }
+  void disarm() { expires.reset(); }
+
+  /// Reads frames until one of type `wanted` comes.
+  static Task<Result<wire::Bytes>> receive(std::shared_ptr<State> self, FrameType wanted) {
+    Result<Frame> frame = co_await self->channel->receive();
+    if (frame && frame->type == wanted && frame->payload.empty()) {
+      co_return std::move(frame->message);
+    }
+    if (frame) {
+      self->kill({Code::kCorrupt, "the runner sent frame type " +
+                                      std::to_string(static_cast<unsigned>(frame->type)) +
+                                      " instead of an answer: a plugin has taken it over"});
+    } else if (frame.error().code == Code::kCorrupt) {
+      self->kill({Code::kCorrupt, "the runner broke the protocol: " + frame.error().message});
+    } else if (!co_await self->ended.wait_for(kEnd)) {
+      self->kill({Code::kInternal, "the plugin closed its runner's socket"});
+    }
+    co_await self->ended.wait();
+    co_return fail(*self->error);
+  }
+
+  /// Sends requests one after another.
+  static Task<void> pump(std::shared_ptr<State> self) {
+    while (auto next = co_await self->requests.pop()) {
+      Request& request = **next;
+      if (self->error) {
+        request.finish(fail(*self->error));
+        continue;
+      }
+      self->arm(request.deadline, "within " + std::to_string(request.deadline.count()) + " ms");
+      // A failed send shows in receive: the runner is gone.
+      (void)co_await self->channel->send(std::move(request.frame));
+      Result<wire::Bytes> answer = co_await receive(self, request.answer);
+      self->disarm();
+      request.finish(std::move(answer));
+    }
+  }
+
+  /// Reaps the child, whenever it ends.
+  static Task<void> watch_exit(std::shared_ptr<State> self) {
+    for (;;) {
+      if (auto readable = co_await self->loop.readable(self->child.pidfd()); !readable) {
+        self->kill(readable.error());
+      }
+      if (const auto status = self->child.poll()) {
+        if (!self->error) {
+          self->error = explain(*status);
+        }
+        break;
+      }
+    }
+    self->ended.set();
+    self->deadline_changed.set();
+  }
+
+  /// Kills the runner when a request takes too long.
+  static Task<void> watch_deadline(std::shared_ptr<State> self) {
+    while (!self->ended.is_set() && !self->closing) {
+      self->deadline_changed.reset();
+      if (!self->expires || self->paused_since || self->error) {
+        co_await self->deadline_changed.wait();
+        continue;
+      }
+      const auto left = *self->expires - self->loop.now();
+      if (left <= TimePoint::duration::zero()) {
+        self->kill({Code::kUnavailable, "the plugin did not answer " + self->what_expires +
+                                            ", so its runner was "
+                                            "killed"});
+        continue;
+      }
+      co_await self->deadline_changed.wait_for(std::chrono::ceil<Milliseconds>(left));
+    }
+  }
+
+  /// Queues a request and waits for its answer.
+  static Task<Result<wire::Bytes>> ask(std::shared_ptr<State> self, Frame frame, FrameType answer,
+                                       Milliseconds deadline) {
+    auto request = std::make_shared<Request>(self->loop);
+    request->frame = std::move(frame);
+    request->answer = answer;
+    request->deadline = deadline;
+    self->requests.push(request);
+    co_await request->done.wait();
+    co_return std::move(request->result);
+  }
+
+  /// Sends a frame that has no answer.
+  static Task<Result<void>> tell(std::shared_ptr<State> self, Frame frame) {
+    if (self->error) {
+      co_return fail(*self->error);
+    }
+    if (auto sent = co_await self->channel->send(std::move(frame)); !sent) {
+      co_await self->ended.wait_for(kEnd);
+      co_return fail(self->error ? *self->error : sent.error());
+    }
+    co_return Result<void>();
+  }
+};
+
+namespace {
+
+/// A pair of sockets, the second one for the child.
+Result<std::pair<net::UniqueFd, net::UniqueFd>> make_sockets() {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+    return fail(Code::kExhausted,
+                std::string("cannot make a socket for a runner: ") + std::strerror(errno));
+  }
+  std::pair<net::UniqueFd, net::UniqueFd> pair{net::UniqueFd(fds[0]), net::UniqueFd(fds[1])};
+  if (::fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0) {
+    return fail(Code::kInternal, std::string("fcntl: ") + std::strerror(errno));
+  }
+  return pair;
+}
+
+Result<net::UniqueFd> duplicate(int fd) {
+  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) {
+    return fail(Code::kExhausted, "cannot pass descriptor " + std::to_string(fd) +
+                                      " to a runner: " + std::strerror(errno));
+  }
+  return net::UniqueFd(copy);
+}
+
+/// decode, or the error of the exchange.
+template <typename Message>
+Result<Message> decoded(Result<wire::Bytes> bytes, Result<Message> (*decode)(wire::ByteView)) {
+  if (!bytes) {
+    return fail(std::move(bytes).error());
+  }
+  return decode(*bytes);
+}
+
+}  // namespace
+
+RunnerClient::RunnerClient(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+RunnerClient::~RunnerClient() {
+  state_->closing = true;
+  state_->kill({Code::kUnavailable, "the runner was closed"});
+  state_->requests.close();
+}
+
+Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start(net::Loop& loop,
+                                                                RunnerOptions options) {
+  GOBLIN_CO_TRY(auto sockets, make_sockets());
+  GOBLIN_CO_TRY(net::UniqueFd plugin_fd, duplicate(options.plugin_fd));
+  GOBLIN_CO_TRY(ChildProcess child, ChildProcess::start({options.runner,
+                                                         {"--nice", std::to_string(options.nice),
+                                                          "--parent", std::to_string(::getpid())},
+                                                         std::move(sockets.second),
+                                                         options.show_stderr}));
+  GOBLIN_CO_TRY(auto channel, net::adopt_unix(loop, std::move(sockets.first)));
+  channel->set_state(wire::PeerState::kOpen);
+  channel->set_limits({.idle = Milliseconds(0)});
+  auto state = std::make_shared<State>(loop, std::move(child), std::move(channel));
+  // From here on every way out kills and reaps the child.
+  std::unique_ptr<RunnerClient> client(new RunnerClient(state));
+  loop.spawn(State::watch_exit(state));
+  loop.spawn(State::watch_deadline(state));
+  state->arm(options.startup,
+             "while it was loaded, within " + std::to_string(options.startup.count()) + " ms");
+
+  Result<wire::Bytes> bytes = co_await State::receive(state, FrameType::kRunnerHello);
+  GOBLIN_CO_TRY(const wire::RunnerHello hello,
+                decoded(std::move(bytes), wire::decode_runner_hello));
+  if (hello.abi_major != GOBLIN_ABI_MAJOR || hello.abi_minor != GOBLIN_ABI_MINOR) {
+    co_return fail(Code::kUnsupported,
+                   "the runner " + options.runner + " has ABI " + std::to_string(hello.abi_major) +
+                       "." + std::to_string(hello.abi_minor) + ", this daemon " +
+                       std::to_string(GOBLIN_ABI_MAJOR) + "." + std::to_string(GOBLIN_ABI_MINOR) +
+                       ": install both from one version");
+  }
+  Frame load = net::make_frame(
+      FrameType::kRunnerLoad,
+      wire::RunnerLoad{options.backend, options.device, options.threads, options.memory_bytes});
+  load.fds.push_back(std::move(plugin_fd));
+  (void)co_await state->channel->send(std::move(load));
+  bytes = co_await State::receive(state, FrameType::kRunnerLoaded);
+  GOBLIN_CO_TRY(wire::RunnerLoaded loaded, decoded(std::move(bytes), wire::decode_runner_loaded));
+  state->disarm();
+  if (loaded.status != GOBLIN_OK) {
+    co_return fail(code_from_status(loaded.status), loaded.message);
+  }
+  state->kinds = std::move(loaded.kinds);
+  state->device = std::move(loaded.device);
+  loop.spawn(State::pump(state));
+  co_return client;
+}
+
+const std::vector<wire::KindDescription>& RunnerClient::kinds() const { return state_->kinds; }
+const std::string& RunnerClient::device() const { return state_->device; }
+int RunnerClient::pid() const { return state_->child.pid(); }
+bool RunnerClient::alive() const { return !state_->error && !state_->ended.is_set(); }
+
+Task<Error> RunnerClient::exited() {
+  auto state = state_;
+  co_await state->ended.wait();
+  co_return *state->error;
+}
+
+Task<Result<std::uint32_t>> RunnerClient::map(int fd, std::uint64_t size, bool writable) {
+  auto state = state_;
+  GOBLIN_CO_TRY(net::UniqueFd copy, duplicate(fd));
+  const std::uint32_t segment = state->next_segment++;
+  Frame frame = net::make_frame(FrameType::kSegmentMap, wire::SegmentMap{segment, size, writable});
+  frame.fds.push_back(std::move(copy));
+  GOBLIN_CO_TRY_VOID(co_await State::tell(state, std::move(frame)));
+  co_return segment;
+}
+
+Task<Result<void>> RunnerClient::unmap(std::vector<std::uint32_t> segments) {
+  co_return co_await State::tell(
+      state_, net::make_frame(FrameType::kSegmentUnmap, wire::SegmentUnmap{std::move(segments)}));
+}
+
+// Each request: what it is called, its frame type, message and answer.
+#define GOBLIN_RUNNER_REQUEST(name, Request, frame_type, Reply, reply_type, decode)                \
+  Task<Result<wire::Reply>> RunnerClient::name(wire::Request request, Deadline deadline) {         \
+    co_return decoded(co_await State::ask(state_, net::make_frame(FrameType::frame_type, request), \
+                                          FrameType::reply_type, deadline),                        \
+                      wire::decode);                                                               \
+  }
+GOBLIN_RUNNER_REQUEST(validate, Validate, kValidate, Validated, kValidated, decode_validated)
+GOBLIN_RUNNER_REQUEST(plan_open, PlanOpen, kPlanOpen, PlanOpened, kPlanOpened, decode_plan_opened)
+GOBLIN_RUNNER_REQUEST(plan_next, PlanNext, kPlanNext, Planned, kPlanned, decode_planned)
+GOBLIN_RUNNER_REQUEST(accept, Accept, kAccept, Accepted, kAccepted, decode_accepted)
+GOBLIN_RUNNER_REQUEST(recall, Recall, kRecall, Done, kDone, decode_done)
+GOBLIN_RUNNER_REQUEST(execute, Execute, kExecute, Executed, kExecuted, decode_executed)
+GOBLIN_RUNNER_REQUEST(check, Check, kCheck, Checked, kChecked, decode_checked)
+GOBLIN_RUNNER_REQUEST(compare, Compare, kCompare, Checked, kChecked, decode_checked)
+#undef GOBLIN_RUNNER_REQUEST
+
+Task<Result<wire::Done>> RunnerClient::finish(Deadline deadline) {
+  co_return decoded(co_await State::ask(state_, net::make_frame(FrameType::kFinish, wire::Finish{}),
+                                        FrameType::kDone, deadline),
+                    wire::decode_done);
+}
+
+void RunnerClient::cancel_work() {
+  if (!alive()) {
+    return;
+  }
+  auto send = [](std::shared_ptr<State> state) -> Task<void> {
+    (void)co_await state->channel->send(
+        net::make_frame(FrameType::kCancelWork, wire::CancelWork{}));
+  };
+  state_->loop.spawn(send(state_));
+}
+
+void RunnerClient::kill() { state_->kill({Code::kUnavailable, "the runner was stopped"}); }
+
+void RunnerClient::pause() {
+  if (!state_->paused_since) {
+    state_->paused_since = state_->loop.now();
+    state_->child.signal(SIGSTOP);
+  }
+}
+
+void RunnerClient::resume() {
+  if (state_->paused_since) {
+    if (state_->expires) {
+      *state_->expires += state_->loop.now() - *state_->paused_since;
+    }
+    state_->paused_since.reset();
+    state_->child.signal(SIGCONT);
+    state_->deadline_changed.set();
+  }
+}
+
+RunnerUsage RunnerClient::usage() const {
+  RunnerUsage usage;
+  if (state_->ended.is_set()) {
+    return usage;
+  }
+  const std::string path = "/proc/" + std::to_string(pid()) + "/stat";
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) {
+    return usage;
+  }
+  char line[1024];
+  const std::size_t n = std::fread(line, 1, sizeof line - 1, file);
+  std::fclose(file);
+  line[n] = '\0';
+  // Fields after the name, which may hold anything: state is the third, utime the 14th.
+  const char* rest = std::strrchr(line, ')');
+  unsigned long long user = 0;
+  unsigned long long system = 0;
+  long long pages = 0;
+  if (rest != nullptr &&
+      std::sscanf(rest + 1,
+                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d "
+                  "%*u %*u %lld",
+                  &user, &system, &pages) == 3) {
+    const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    usage.cpu_us = (user + system) * 1'000'000 / ticks;
+    usage.resident_bytes =
+        static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  }
+  return usage;
+}
+
+}  // namespace goblin::plugin

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Exit statuses of goblin-runner, so that its parent can say what happened.
+#pragma once
+
+namespace goblin::plugin {
+
+enum RunnerExit : int {
+  kRunnerDone = 0,      ///< the parent closed the socket
+  kRunnerUsage = 2,     ///< not started by a daemon
+  kRunnerProtocol = 3,  ///< the parent sent something that is no request
+  kRunnerMemory = 4,    ///< no memory left for the runner itself
+  kRunnerConfine = 5,   ///< a limit could not be set: nothing was loaded
+};
+
+/// The descriptor of a runner's socket.
+inline constexpr int kRunnerSocketFd = 3;
+
+}  // namespace goblin::plugin

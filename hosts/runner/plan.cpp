@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/runner/plan.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "core/wire/bounds.hpp"
+#include "hosts/runner/call.hpp"
+
+namespace goblin::runner {
+namespace {
+
+// Tasks of one answer: the largest tasks that copy_planned lets through still fit into a frame.
+constexpr std::uint64_t kMaxPlanned = 256;
+
+/// Takes tasks from planner_next.
+struct Sink {
+  const PlanSources& sources;
+  std::uint64_t max_tasks;
+  std::vector<wire::PlannedTask> tasks;
+
+  static goblin_status_v1 emit(void* context, const goblin_planned_task_v1* task,
+                               goblin_text_v1* message) {
+    auto& self = *static_cast<Sink*>(context);
+    Result<wire::PlannedTask> copy =
+        task == nullptr ? Result<wire::PlannedTask>(fail(Code::kInvalidArgument, "no task"))
+        : self.tasks.size() >= self.max_tasks
+            ? Result<wire::PlannedTask>(
+                  fail(Code::kExhausted,
+                       "at most " + std::to_string(self.max_tasks) + " tasks were asked for"))
+            : copy_planned(*task, self.sources);
+    if (copy) {
+      self.tasks.push_back(std::move(*copy));
+      return GOBLIN_OK;
+    }
+    if (message != nullptr && message->data != nullptr && message->capacity > 0) {
+      const std::string& text = copy.error().message;
+      const std::size_t n = std::min<std::size_t>(text.size(), message->capacity - 1);
+      std::copy_n(text.data(), n, message->data);
+      message->data[n] = '\0';
+    }
+    return static_cast<goblin_status_v1>(copy.error().code);
+  }
+};
+
+}  // namespace
+
+Plan::Plan(const goblin_kind_v1& kind, Tensors inputs, Tensors outputs)
+    : kind_(kind), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
+  services_.struct_size = sizeof services_;
+  services_.context = this;
+  services_.read_result = read_result;
+}
+
+Plan::~Plan() {
+  if (planner_ != nullptr) {
+    kind_.planner_destroy(planner_);
+  }
+}
+
+goblin_status_v1 Plan::read_result(void* self, std::uint64_t task, std::uint32_t output,
+                                   goblin_tensor_v1* out) {
+  const auto& kept = static_cast<Plan*>(self)->kept_;
+  const auto found = kept.find(task);
+  if (out == nullptr || found == kept.end() || output >= found->second.list.size()) {
+    return GOBLIN_NOT_FOUND;
+  }
+  *out = found->second.list[output];
+  return GOBLIN_OK;
+}
+
+std::unique_ptr<Plan> Plan::open(const goblin_kind_v1& kind, const wire::PlanOpen& request,
+                                 Tensors inputs, Tensors outputs, wire::PlanOpened& opened) {
+  std::unique_ptr<Plan> plan(new Plan(kind, std::move(inputs), std::move(outputs)));
+  plan->params_ = to_abi(request.params);
+  const goblin_job_v1 job{sizeof job,
+                          plan->inputs_.list.data(),
+                          plan->inputs_.list.size(),
+                          plan->params_.data(),
+                          plan->params_.size(),
+                          plan->outputs_.list.data(),
+                          plan->outputs_.list.size()};
+  const goblin_capacity_v1 capacity = to_abi(request.capacity);
+  // No state is a null pointer, an empty state is not.
+  static constexpr std::byte kEmpty{};
+  const void* state = !request.state           ? nullptr
+                      : request.state->empty() ? &kEmpty
+                                               : request.state->data();
+  Outcome made = call_plugin([&](goblin_text_v1* message) {
+    return kind.planner_create(kind.self, &job, &capacity, &plan->services_, state,
+                               request.state ? request.state->size() : 0, &plan->planner_, message);
+  });
+  if (made.ok() && plan->planner_ == nullptr) {
+    made = {GOBLIN_INTERNAL, "the plugin made no planner, though it says so"};
+  }
+  const void* bytes = nullptr;
+  std::uint64_t size = 0;
+  if (made.ok()) {
+    made = call_plugin(
+        [&](goblin_text_v1*) { return kind.planner_state(plan->planner_, &bytes, &size); });
+  } else {
+    plan->planner_ = nullptr;
+  }
+  if (made.ok() && (size > wire::kMaxStateBytes || (size > 0 && bytes == nullptr))) {
+    made = {GOBLIN_INTERNAL, "the planner's state has " + std::to_string(size) +
+                                 " bytes; at most " + std::to_string(wire::kMaxStateBytes) +
+                                 " are possible"};
+  }
+  opened.status = made.status;
+  opened.message = made.message;
+  if (!made.ok()) {
+    return nullptr;
+  }
+  const auto* first = static_cast<const std::byte*>(bytes);
+  opened.state.assign(first, first + size);
+  return plan;
+}
+
+wire::Planned Plan::next(const wire::PlanNext& request) {
+  const PlanSources sources{inputs_.list, &kept_};
+  Sink sink{sources, std::min<std::uint64_t>(request.max_tasks, kMaxPlanned), {}};
+  const goblin_task_sink_v1 raw{sizeof raw, &sink, sink.max_tasks, Sink::emit};
+  const goblin_capacity_v1 capacity = to_abi(request.capacity);
+  std::uint32_t progress = 0;
+  Outcome said = call_plugin([&](goblin_text_v1* message) {
+    return kind_.planner_next(planner_, &capacity, &raw, &progress, message);
+  });
+  if (said.ok() && (progress < GOBLIN_PLAN_MORE || progress > GOBLIN_PLAN_DONE)) {
+    said = {GOBLIN_INTERNAL,
+            "the planner answered the unknown progress " + std::to_string(progress)};
+  }
+  if (said.ok() && progress == GOBLIN_PLAN_MORE && sink.tasks.empty() && sink.max_tasks > 0) {
+    // The lab node would ask for ever.
+    said = {GOBLIN_INTERNAL, "the planner says that there is more, but gives no task"};
+  }
+  wire::Planned planned;
+  planned.status = said.status;
+  planned.message = said.message;
+  if (said.ok()) {
+    planned.progress = progress;
+    planned.tasks = std::move(sink.tasks);
+  }
+  return planned;
+}
+
+wire::AcceptedTask Plan::accept(const wire::AcceptTask& task, Tensors outputs) {
+  wire::AcceptedTask answer;
+  answer.id = task.task.id;
+  auto refuse = [&](const Outcome& why) {
+    answer.status = why.status;
+    answer.message = why.message;
+    return answer;
+  };
+  const PlannedForAbi planned(task.task);
+  if (planned.error() != nullptr) {
+    return refuse(outcome(*planned.error()));
+  }
+  if (task.has_outputs && outputs.list.size() != task.task.outputs.size()) {
+    return refuse({GOBLIN_INVALID_ARGUMENT, "task " + std::to_string(answer.id) + " has " +
+                                                std::to_string(task.task.outputs.size()) +
+                                                " outputs; " + std::to_string(outputs.list.size()) +
+                                                " came in"});
+  }
+  std::uint32_t disposition = 0;
+  Outcome said = call_plugin([&](goblin_text_v1* message) {
+    return kind_.planner_accept(planner_, planned.get(),
+                                task.has_outputs ? outputs.list.data() : nullptr,
+                                outputs.list.size(), &disposition, message);
+  });
+  if (!said.ok()) {
+    return refuse(said);
+  }
+  if (disposition == GOBLIN_ACCEPT_KEEP && task.has_outputs) {
+    kept_[answer.id] = std::move(outputs);
+  } else if (disposition == GOBLIN_ACCEPT_MERGED && kind_.planner_recall != nullptr) {
+    kept_.erase(answer.id);
+  } else {
+    return refuse(
+        {GOBLIN_INTERNAL, "the planner answered a disposition that is not possible for task " +
+                              std::to_string(answer.id) + ": " + std::to_string(disposition)});
+  }
+  answer.disposition = disposition;
+  return answer;
+}
+
+wire::Done Plan::recall(const wire::Recall& request, const Tensors& outputs) {
+  const PlannedForAbi planned(request.task);
+  if (planned.error() != nullptr) {
+    return {static_cast<std::int32_t>(planned.error()->code), planned.error()->message};
+  }
+  if (kind_.planner_recall == nullptr) {
+    return {GOBLIN_UNSUPPORTED, "this kind gives no results back"};
+  }
+  if (outputs.list.size() != request.task.outputs.size()) {
+    return {GOBLIN_INVALID_ARGUMENT, "the task has " + std::to_string(request.task.outputs.size()) +
+                                         " outputs; there is room for " +
+                                         std::to_string(outputs.list.size())};
+  }
+  const Outcome said = call_plugin([&](goblin_text_v1* message) {
+    return kind_.planner_recall(planner_, planned.get(), outputs.list.data(), outputs.list.size(),
+                                message);
+  });
+  return {said.status, said.message};
+}
+
+wire::Done Plan::finish() {
+  const Outcome said =
+      call_plugin([&](goblin_text_v1* message) { return kind_.planner_finish(planner_, message); });
+  return {said.status, said.message};
+}
+
+}  // namespace goblin::runner

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Shared memory that the daemon lends, and tensors inside it. No tensor reaches a plugin before
+// every byte that it may touch was found to lie in its segment.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/net/unique_fd.hpp"
+#include "core/wire/runner.hpp"
+#include "goblin/error.hpp"
+
+namespace goblin::runner {
+
+/// Bytes that a tensor may touch, relative to its element (0, …, 0): [low, high). Both 0 when it
+/// has no elements.
+struct Extent {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+
+/// Checked: kInvalidArgument for an unknown dtype, a rank over GOBLIN_MAX_RANK, a negative extent,
+/// a stride that is no multiple of the item size, or sizes that overflow.
+Result<Extent> extent(const goblin_tensor_v1& tensor);
+
+/// A tensor without data from wire values; no strides: row-major. Checked like extent().
+Result<goblin_tensor_v1> make_tensor(wire::DType dtype, std::span<const std::int64_t> shape,
+                                     std::span<const std::int64_t> strides = {});
+
+class Segment {
+ public:
+  Segment(const wire::SegmentMap& request, const net::UniqueFd& fd);
+  ~Segment();
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+
+  [[nodiscard]] std::byte* base() const { return base_; }
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] bool writable() const { return writable_; }
+  /// Why it could not be mapped; empty when it was.
+  [[nodiscard]] const std::string& problem() const { return problem_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  std::uint64_t size_;
+  bool writable_;
+  std::string problem_;
+};
+
+enum class Access {
+  kRead,          ///< any strides
+  kReadRowMajor,  ///< inputs of execute
+  kWrite,         ///< row-major, in a writable segment
+};
+
+/// Tensors with the segments that hold them.
+struct Tensors {
+  std::vector<goblin_tensor_v1> list;
+  std::vector<std::shared_ptr<const Segment>> hold;
+};
+
+class Segments {
+ public:
+  /// A map that fails is remembered: whoever uses the segment gets the reason.
+  void map(const wire::SegmentMap& request, const net::UniqueFd& fd);
+  void unmap(std::span<const std::uint32_t> segments);
+  /// kInvalidArgument names the tensor ("input 2") and what is wrong with it. dtype 0 gives an
+  /// absent tensor.
+  [[nodiscard]] Result<Tensors> resolve(std::span<const wire::TensorAt> tensors, Access access,
+                                        const char* what) const;
+
+ private:
+  [[nodiscard]] Result<goblin_tensor_v1> resolve_one(const wire::TensorAt& tensor, Access access,
+                                                     Tensors& into) const;
+  std::map<std::uint32_t, std::shared_ptr<const Segment>> segments_;
+};
+
+}  // namespace goblin::runner
