@@ -72,8 +72,7 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   } else if (quarantined + too_small == open) {
     counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
                          mebibytes(host->spec.memory_bytes);
-  } else if (host->committed.size() >= config_.max_unjudged ||
-             (!host->committed.empty() && host->unjudged_bytes >= config_.max_unjudged_bytes)) {
+  } else if (!may_begin(*host)) {
     counts.idle_reason = "its last results wait to be checked";
   } else {
     counts.idle_reason = "no task for it is ready";

@@ -22,9 +22,15 @@ void SchedulerImpl::mark(Host& host) {
 bool SchedulerImpl::wants_work(const Host& host) const {
   if (!host.connected || !host.spec.accepting || host.not_before > now_) return false;
   if (host.running.size() >= host.spec.slots) return false;
-  if (host.committed.size() >= config_.max_unjudged) return false;
-  if (host.unjudged_bytes >= config_.max_unjudged_bytes && !host.committed.empty()) return false;
   return host.running.size() < 2 || host.load < config_.queue_target;
+}
+
+/// Whether the host may start what nobody has a result of. Completing what others have begun is
+/// always allowed: it is what frees the results that wait.
+bool SchedulerImpl::may_begin(const Host& host) const {
+  if (host.committed.empty()) return true;
+  return host.committed.size() < config_.max_unjudged &&
+         host.unjudged_bytes < config_.max_unjudged_bytes;
 }
 
 void SchedulerImpl::update_hunger(Host& host) {

@@ -56,6 +56,7 @@ bool SchedulerImpl::failed_here_but_not_elsewhere(Job& job, const Host& host, co
 
 bool SchedulerImpl::eligible(Job& job, const Host& host, const Task& task, bool validator) const {
   if (task.memory_bytes > host.spec.memory_bytes) return false;
+  if (task.validation.results() == 0 && !may_begin(host)) return false;
   if (!task.touched) return true;
   const bool apart = task.validation.needs_independence();
   for (const Lease* lease : task.running)
@@ -142,7 +143,8 @@ Task* SchedulerImpl::pick(Job& job, Host& host, bool& as_validator) {
   }
   if (!takes_ordinary(job, host)) return nullptr;
   if (Task* task = pick_from(job.partial, job, host, false)) return task;
-  return has_quorum_of_hosts(job) ? pick_from(job.fresh, job, host, true) : nullptr;
+  return has_quorum_of_hosts(job) && may_begin(host) ? pick_from(job.fresh, job, host, true)
+                                                     : nullptr;
 }
 
 void SchedulerImpl::start(Job& job, Host& host, Task& task, bool validator) {
@@ -210,7 +212,7 @@ bool SchedulerImpl::assign_one(Host& host) {
       start(job, host, *task, as_validator);
       return true;
     }
-    if (!job.plan_done && takes_ordinary(job, host)) {
+    if (!job.plan_done && takes_ordinary(job, host) && may_begin(host)) {
       job.has_asker = true;
       job.asker = host.id;
       mark(job);

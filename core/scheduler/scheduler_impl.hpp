@@ -76,6 +76,7 @@ class SchedulerImpl final : public Scheduler {
   void mark(Host& host);
   void update_hunger(Host& host);
   bool wants_work(const Host& host) const;
+  bool may_begin(const Host& host) const;
   void set_back(Host& host);
   void wake_at(Host& host, Micros when);
   void forget_oldest_host();
