@@ -4,7 +4,6 @@
 # find_package(GpuGoblin), outside it. The library exports its entry function only, and carries its
 # own C++ runtime, so that it loads on hosts with an older one; nothing but C crosses the edge.
 include_guard(GLOBAL)
-set(_GOBLIN_PLUGIN_DIR ${CMAKE_CURRENT_LIST_DIR})
 
 function(goblin_add_plugin name)
   cmake_parse_arguments(ARG "INSTALL" "" "SOURCES;LIBS" ${ARGN})
@@ -19,7 +18,7 @@ function(goblin_add_plugin name)
   set_target_properties(${target} PROPERTIES
     PREFIX "" SUFFIX ".so" OUTPUT_NAME ${name}
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    LINK_DEPENDS ${_GOBLIN_PLUGIN_DIR}/plugin.map)
+    LINK_DEPENDS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map)
   if(GOBLIN_PLUGIN_OUTPUT_DIRECTORY)
     set_target_properties(${target} PROPERTIES
       LIBRARY_OUTPUT_DIRECTORY ${GOBLIN_PLUGIN_OUTPUT_DIRECTORY})
@@ -28,7 +27,7 @@ function(goblin_add_plugin name)
   target_compile_options(${target} PRIVATE -ffp-contract=off
     "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" "-ffile-prefix-map=${CMAKE_BINARY_DIR}/=")
   target_link_options(${target} PRIVATE
-    -Wl,--version-script=${_GOBLIN_PLUGIN_DIR}/plugin.map -Wl,-z,relro,-z,now -Wl,--build-id=none)
+    -Wl,--version-script=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/plugin.map -Wl,-z,relro,-z,now -Wl,--build-id=none)
   if(NOT GOBLIN_SANITIZE)
     target_link_options(${target} PRIVATE -static-libgcc -static-libstdc++ -Wl,-z,defs)
   endif()

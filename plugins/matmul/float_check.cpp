@@ -1,0 +1,481 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Freivalds' check of a product of floats, fused with the exact recomputation of random entries.
+// docs/matmul.md has the derivation. In one pass over B, panel by panel of k, and one over A:
+//   Y = B·R and ‖B_q‖ for `w` disjoint blocks q of columns, sampled columns of B gathered;
+//   D = A·Y and ‖A_i‖, sampled sums carried on in the canonical order.
+// Then one pass over C: E = C·R. Row i and block q pass when |D − E| ≤ bound. Rows and blocks that
+// do not are recomputed to the bit: they reject only when they are wrong.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "goblin/numerics/dot.hpp"
+#include "plugins/matmul/check.hpp"
+#include "plugins/matmul/check_kernels.hpp"
+#include "plugins/matmul/recompute.hpp"
+
+namespace goblin::matmul {
+namespace {
+
+using numerics::kBlock;
+using numerics::kChunk;
+
+constexpr std::int64_t kPanel = 2 * kBlock;  // of k; divides kChunk
+static_assert(kChunk % kPanel == 0);
+constexpr std::int64_t kRows = 16;
+constexpr std::int64_t kColumns = 256;
+constexpr std::int64_t kMaxBlocks = 32;
+constexpr std::int64_t kColumnsPerBlock = 128;  // of C, at least about so many
+
+constexpr double kRms = 1.5275252316519468;  // of ±[1, 2): √(7/3)
+constexpr double kKappa = 32;                // honest results need ≤ 7 (docs/matmul.md)
+constexpr double kCalibration = 12;          // times the worst error seen at sampled entries
+constexpr double kRoundingKappa = 6;         // of a result that is rounded to 16 bits
+// Share of the product's terms that may be recomputed for rows that do not pass.
+constexpr double kProofShare = 0.02;
+constexpr double kProofTerms = 1 << 20;
+
+struct Format {
+  goblin_dtype_v1 part;  ///< of an operand's parts
+  std::int64_t parts;    ///< 2 for complex
+  double unit;           ///< rounding of sums: half the distance of floats
+  double tiny;           ///< absolute error of an operation near zero
+  double out_unit;       ///< rounding of the result, beside that of sums; 0: none
+  double out_tiny;
+};
+
+Format format_of(goblin_dtype_v1 in, goblin_dtype_v1 out) {
+  Format f{in, 1, 0x1p-24, 0x1p-149, 0, 0};
+  if (in == GOBLIN_C64) f = {GOBLIN_F32, 2, 0x1p-24, 0x1p-149, 0, 0};
+  if (in == GOBLIN_F64) f = {GOBLIN_F64, 1, 0x1p-53, 0x1p-1074, 0, 0};
+  if (in == GOBLIN_C128) f = {GOBLIN_F64, 2, 0x1p-53, 0x1p-1074, 0, 0};
+  if (out == GOBLIN_F16) f.out_unit = 0x1p-11, f.out_tiny = 0x1p-25;
+  if (out == GOBLIN_BF16) f.out_unit = 0x1p-9, f.out_tiny = 0x1p-134;
+  return f;
+}
+
+std::int64_t round_up(std::int64_t value, std::int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+Block block_of(const Tensor& t, std::int64_t row, std::int64_t rows, std::int64_t column,
+               std::int64_t columns) {
+  return {reinterpret_cast<const char*>(t.bytes()) + row * t.stride(0) + column * t.stride(1),
+          t.stride(0), t.stride(1), rows, columns};
+}
+
+/// The imaginary (or real) parts of a block of complex numbers.
+Block part_of(Block block, std::int64_t part, std::uint64_t part_bytes) {
+  block.data += part * static_cast<std::int64_t>(part_bytes);
+  return block;
+}
+
+class FloatCheck {
+ public:
+  FloatCheck(const Product& product, std::int64_t samples, ChaCha& random, const Device& device)
+      : kernels_(check_kernels()),
+        product_(product),
+        device_(device),
+        format_(format_of(product.a.dtype(), product.c.dtype())),
+        m_(product.a.dim(0)),
+        n_(product.b.dim(1)),
+        k_(product.a.dim(1)),
+        lanes_(round_up(std::clamp<std::int64_t>(n_ / kColumnsPerBlock, 1, kMaxBlocks) *
+                            format_.parts,
+                        kLanesF64)),
+        blocks_(std::min(lanes_ / format_.parts, n_)),
+        r_(size(n_)),
+        packed_(size(kRows * kPanel * 2)) {
+    for (double& x : r_) x = random.signed_unit();
+    masked_.assign(size(n_), false);
+    pick_samples(samples, random);
+  }
+
+  Result<Verdict> run() {
+    GOBLIN_TRY_VOID(project_product());
+    if (!bad_columns_.empty()) {
+      // Columns of B that hold NaN or infinity say nothing about their block's other columns:
+      // leave them out, and recompute them.
+      const double cost = static_cast<double>(bad_columns_.size()) * static_cast<double>(m_) *
+                          static_cast<double>(k_);
+      if (cost > budget()) return Verdict::kAbstain;
+      for (const std::int64_t j : bad_columns_) {
+        masked_[static_cast<std::size_t>(j)] = true;
+        r_[static_cast<std::size_t>(j)] = 0;
+      }
+      any_masked_ = true;
+      GOBLIN_TRY_VOID(project_product());
+      if (!samples_right()) return Verdict::kReject;
+      for (const std::int64_t j : bad_columns_) {
+        GOBLIN_TRY(const bool right, exactly_right(product_, {0, m_}, {j, 1}, device_));
+        if (!right) return Verdict::kReject;
+      }
+    } else if (!samples_right()) {
+      return Verdict::kReject;
+    }
+    GOBLIN_TRY_VOID(project_result());
+    return judge();
+  }
+
+ private:
+  static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+  [[nodiscard]] std::uint64_t part_bytes() const { return dtype_size(format_.part); }
+  [[nodiscard]] double budget() const {
+    return std::max(kProofTerms, kProofShare * static_cast<double>(m_) * static_cast<double>(n_) *
+                                     static_cast<double>(k_));
+  }
+  [[nodiscard]] Range columns_of(std::int64_t block) const {
+    const std::int64_t begin = n_ * block / blocks_;
+    return {begin, n_ * (block + 1) / blocks_ - begin};
+  }
+
+  void pick_samples(std::int64_t count, ChaCha& random) {
+    samples_.resize(size(round_up(count, kSampleLanes)));
+    for (Sample& s : samples_) {
+      s.row = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(m_)));
+      s.column = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(n_)));
+    }
+    std::sort(samples_.begin(), samples_.end(),
+              [](const Sample& x, const Sample& y) { return x.column < y.column; });
+    gathered_.resize(size(kPanel) * samples_.size() * product_.b.item_size());
+  }
+
+  /// Packs a block of one part of an operand's elements as doubles.
+  void pack(const Tensor& from, std::int64_t row, std::int64_t rows, std::int64_t column,
+            std::int64_t columns, std::int64_t part, double* out, std::int64_t ld,
+            std::int64_t step) const {
+    goblin_dtype_v1 dtype = from.dtype();
+    if (format_.parts == 2) dtype = format_.part;
+    kernels_.pack_f64(dtype, part_of(block_of(from, row, rows, column, columns), part, part_bytes()),
+                      out, ld, step);
+  }
+
+  /// D = A·(B·R), norms, sampled sums.
+  Result<void> project_product() {
+    d_.assign(size(m_ * lanes_), 0);
+    a_squares_.assign(size(m_), 0);
+    b_squares_.assign(size(blocks_), 0);
+    bad_columns_.clear();
+    sums_.assign(samples_.size() / size(kSampleLanes), SampleSums{});
+    const std::int64_t height = kPanel * format_.parts;
+    std::vector<double> y(size(height * lanes_));
+    for (std::int64_t p = 0; p < k_; p += kPanel) {
+      if (device_.cancelled()) return fail(Code::kCancelled, "matmul: cancelled");
+      const std::int64_t terms = std::min(kPanel, k_ - p);
+      std::fill(y.begin(), y.end(), 0.0);
+      project_b(p, terms, y);
+      if (format_.parts == 2) spread_complex(terms, y);
+      project_a(p, terms, y);
+      carry_samples(p, terms);
+    }
+    return {};
+  }
+
+  /// Rows p… of Y. Of complex numbers row 2t holds (re, im) of B·R's row t by halves of the lanes.
+  void project_b(std::int64_t p, std::int64_t terms, std::vector<double>& y) {
+    const Tensor& b = product_.b;
+    const auto item = static_cast<std::int64_t>(b.item_size());
+    // The fast way around packing; a masked column needs it packed.
+    const bool straight = b.dtype() == GOBLIN_F32 && b.stride(1) == item && !any_masked_ &&
+                          reinterpret_cast<std::uintptr_t>(b.bytes()) % 4 == 0 &&
+                          b.stride(0) % 4 == 0;
+    const std::int64_t stride = lanes_ * format_.parts;
+    std::vector<double> squares(size(kRows * stride));
+    for (std::int64_t t = 0; t < terms; t += kRows) {
+      const std::int64_t rows = std::min(kRows, terms - t);
+      std::fill(squares.begin(), squares.end(), 0.0);
+      double* const into = y.data() + t * stride;
+      for (std::int64_t q = 0; q < blocks_; ++q) {
+        const Range all = columns_of(q);
+        for (std::int64_t j = 0; j < all.count; j += kColumns) {
+          const Range some{all.begin + j, std::min(kColumns, all.count - j)};
+          const double* const r = r_.data() + some.begin;
+          if (straight) {
+            const auto* const row = reinterpret_cast<const float*>(
+                b.bytes() + (p + t) * b.stride(0) + some.begin * item);
+            kernels_.dot_rows_f32(row, b.stride(0), rows, some.count, r, into + q,
+                                  squares.data() + q, stride);
+            continue;
+          }
+          for (std::int64_t part = 0; part < format_.parts; ++part) {
+            pack(b, p + t, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
+            if (any_masked_) mask(some, rows);
+            kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r,
+                              into + part * blocks_ + q, squares.data() + q, stride);
+          }
+        }
+        double sum = 0;
+        for (std::int64_t i = 0; i < rows; ++i) sum += squares[size(i * stride + q)];
+        b_squares_[size(q)] += sum;
+        if (!std::isfinite(sum)) find_bad(p + t, rows, all);
+      }
+      gather(p, t, rows);
+    }
+  }
+
+  void mask(Range columns, std::int64_t rows) {
+    for (std::int64_t j = 0; j < columns.count; ++j) {
+      if (!masked_[size(columns.begin + j)]) continue;
+      for (std::int64_t i = 0; i < rows; ++i) packed_[size(i * kColumns + j)] = 0;
+    }
+  }
+
+  /// Remembers the columns that hold NaN or infinity. Squares also overflow for finite doubles
+  /// beyond 1e154, which make no column bad: judge() sees that the bound is infinite.
+  void find_bad(std::int64_t row, std::int64_t rows, Range columns) {
+    std::vector<double> column(size(kRows));
+    for (std::int64_t j = columns.begin; j < columns.begin + columns.count; ++j) {
+      bool bad = false;
+      for (std::int64_t part = 0; part < format_.parts; ++part) {
+        pack(product_.b, row, rows, j, 1, part, column.data(), 1, 1);
+        for (std::int64_t i = 0; i < rows; ++i) bad = bad || !std::isfinite(column[size(i)]);
+      }
+      const auto at = std::lower_bound(bad_columns_.begin(), bad_columns_.end(), j);
+      if (bad && (at == bad_columns_.end() || *at != j)) bad_columns_.insert(at, j);
+    }
+  }
+
+  void gather(std::int64_t p, std::int64_t t, std::int64_t rows) {
+    const Tensor& b = product_.b;
+    const std::size_t item = b.item_size();
+    auto copy = [&](auto width) {
+      constexpr std::size_t kItem = decltype(width)::value;
+      for (std::int64_t i = 0; i < rows; ++i) {
+        const std::byte* const from = b.bytes() + (p + t + i) * b.stride(0);
+        std::byte* into = gathered_.data() + size(t + i) * samples_.size() * kItem;
+        for (const Sample& s : samples_) {
+          std::memcpy(into, from + s.column * b.stride(1), kItem);
+          into += kItem;
+        }
+      }
+    };
+    if (item == 2) copy(std::integral_constant<std::size_t, 2>());
+    if (item == 4) copy(std::integral_constant<std::size_t, 4>());
+    if (item == 8) copy(std::integral_constant<std::size_t, 8>());
+    if (item == 16) copy(std::integral_constant<std::size_t, 16>());
+  }
+
+  /// (re, im) → rows (re, im) and (−im, re), so that interleaved A times it is the complex product.
+  void spread_complex(std::int64_t terms, std::vector<double>& y) const {
+    for (std::int64_t t = 0; t < terms; ++t) {
+      double* const row = y.data() + 2 * t * lanes_;
+      for (std::int64_t q = 0; q < blocks_; ++q) {
+        row[lanes_ + q] = -row[blocks_ + q];
+        row[lanes_ + blocks_ + q] = row[q];
+      }
+    }
+  }
+
+  void project_a(std::int64_t p, std::int64_t terms, const std::vector<double>& y) {
+    const std::int64_t width = terms * format_.parts;
+    const std::int64_t ld = kPanel * format_.parts;
+    for (std::int64_t i = 0; i < m_; i += kRows) {
+      const std::int64_t rows = std::min(kRows, m_ - i);
+      for (std::int64_t part = 0; part < format_.parts; ++part) {
+        pack(product_.a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
+      }
+      kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
+      kernels_.narrow_f64(packed_.data(), ld, rows, width, y.data(), lanes_,
+                          d_.data() + i * lanes_);
+    }
+  }
+
+  void carry_samples(std::int64_t p, std::int64_t terms) {
+    const Tensor& a = product_.a;
+    const Tensor& b = product_.b;
+    const auto item = static_cast<std::int64_t>(b.item_size());
+    const auto stride = static_cast<std::int64_t>(samples_.size()) * item;
+    for (std::size_t g = 0; g < sums_.size(); ++g) {
+      const char* rows[kSampleLanes];
+      for (std::int64_t t = 0; t < terms; t += kBlock) {
+        for (std::int64_t l = 0; l < kSampleLanes; ++l) {
+          rows[l] = reinterpret_cast<const char*>(
+              a.bytes() + samples_[g * size(kSampleLanes) + size(l)].row * a.stride(0) +
+              (p + t) * a.stride(1));
+        }
+        kernels_.sample_block(
+            a.dtype(), rows, a.stride(1),
+            reinterpret_cast<const char*>(gathered_.data()) + t * stride +
+                static_cast<std::int64_t>(g) * kSampleLanes * item,
+            stride, std::min(kBlock, terms - t), (p + t) % kChunk == 0, &sums_[g]);
+      }
+      const std::int64_t end = p + terms;
+      if (end % kChunk == 0 || end == k_) {
+        kernels_.sample_chunk(a.dtype(), end <= kChunk, &sums_[g]);
+      }
+    }
+  }
+
+  template <class Sum, class Out>
+  bool samples_right_as() {
+    for (std::size_t g = 0; g < sums_.size(); ++g) {
+      Sum totals[kSampleLanes];
+      std::memcpy(totals, sums_[g].total, sizeof totals);
+      for (std::size_t l = 0; l < size(kSampleLanes); ++l) {
+        Sample& s = samples_[g * size(kSampleLanes) + l];
+        const Out right = numerics::canonical_value<Out>(totals[l]);
+        const std::byte* const found = product_.c.bytes() + s.row * product_.c.stride(0) +
+                                       s.column * product_.c.stride(1);
+        if (std::memcmp(found, &right, sizeof right) != 0) return false;
+        if constexpr (std::is_floating_point_v<Sum>) {
+          s.error = std::fabs(static_cast<double>(totals[l]) - sums_[g].plain[l]);
+        } else {
+          s.error = std::hypot(static_cast<double>(totals[l].re) - sums_[g].plain[2 * l],
+                               static_cast<double>(totals[l].im) - sums_[g].plain[2 * l + 1]);
+        }
+      }
+    }
+    return true;
+  }
+
+  bool samples_right() {
+    using numerics::Complex;
+    switch (product_.c.dtype()) {
+      case GOBLIN_F16:
+        return samples_right_as<float, numerics::F16>();
+      case GOBLIN_BF16:
+        return samples_right_as<float, numerics::BF16>();
+      case GOBLIN_F32:
+        return samples_right_as<float, float>();
+      case GOBLIN_F64:
+        return samples_right_as<double, double>();
+      case GOBLIN_C64:
+        return samples_right_as<Complex<float>, Complex<float>>();
+      default:
+        return samples_right_as<Complex<double>, Complex<double>>();
+    }
+  }
+
+  /// E = C·R, subtracted from D; squares of C's rows by block where C is rounded to 16 bits.
+  Result<void> project_result() {
+    const Tensor& c = product_.c;
+    c_squares_.assign(size(m_ * lanes_), 0);
+    std::vector<double> e(size(kRows * lanes_));
+    const bool straight = c.dtype() == GOBLIN_F32 && c.stride(1) == 4;
+    for (std::int64_t i = 0; i < m_; i += kRows) {
+      if (device_.cancelled()) return fail(Code::kCancelled, "matmul: cancelled");
+      const std::int64_t rows = std::min(kRows, m_ - i);
+      std::fill(e.begin(), e.end(), 0.0);
+      double* const squares = c_squares_.data() + i * lanes_;
+      for (std::int64_t q = 0; q < blocks_; ++q) {
+        const Range all = columns_of(q);
+        for (std::int64_t j = 0; j < all.count; j += kColumns) {
+          const Range some{all.begin + j, std::min(kColumns, all.count - j)};
+          const double* const r = r_.data() + some.begin;
+          if (straight && !any_masked_) {
+            kernels_.dot_rows_f32(reinterpret_cast<const float*>(c.bytes() + i * c.stride(0) +
+                                                                 some.begin * c.stride(1)),
+                                  c.stride(0), rows, some.count, r, e.data() + q, squares + q,
+                                  lanes_);
+            continue;
+          }
+          for (std::int64_t part = 0; part < format_.parts; ++part) {
+            pack(c, i, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
+            if (any_masked_) mask(some, rows);
+            kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r,
+                              e.data() + part * blocks_ + q, squares + q, lanes_);
+          }
+        }
+      }
+      for (std::int64_t at = 0; at < rows * lanes_; ++at) d_[size(i * lanes_ + at)] -= e[size(at)];
+    }
+    return {};
+  }
+
+  /// κ: what honest data needs, seen at entries whose bits were just confirmed.
+  [[nodiscard]] double kappa() const {
+    double worst = 0;
+    for (const Sample& s : samples_) {
+      const std::int64_t q = block_containing(s.column);
+      const double scale = format_.unit * std::sqrt(a_squares_[size(s.row)]) *
+                           std::sqrt(b_squares_[size(q)] / static_cast<double>(columns_of(q).count));
+      const double ratio = s.error / scale;
+      if (std::isfinite(ratio)) worst = std::max(worst, ratio);
+    }
+    return std::max(kKappa, kCalibration * worst);
+  }
+
+  [[nodiscard]] std::int64_t block_containing(std::int64_t column) const {
+    std::int64_t q = std::min(blocks_ - 1, column * blocks_ / n_);
+    while (q > 0 && columns_of(q).begin > column) --q;
+    while (q + 1 < blocks_ && columns_of(q + 1).begin <= column) ++q;
+    return q;
+  }
+
+  Result<Verdict> judge() {
+    const double kappa = this->kappa();
+    struct Doubt {
+      double excess;
+      std::int64_t row, block;
+    };
+    std::vector<Doubt> doubts;
+    for (std::int64_t i = 0; i < m_; ++i) {
+      const double a_norm = std::sqrt(a_squares_[size(i)]);
+      const double* const d = d_.data() + i * lanes_;
+      for (std::int64_t q = 0; q < blocks_; ++q) {
+        const double wide = std::sqrt(static_cast<double>(columns_of(q).count));
+        double bound = kappa * format_.unit * kRms * a_norm * std::sqrt(b_squares_[size(q)]) +
+                       kKappa * kRms * wide *
+                           (static_cast<double>(k_) * format_.tiny + format_.out_tiny);
+        if (format_.out_unit != 0) {
+          bound += kRoundingKappa * kRms * format_.out_unit *
+                   std::sqrt(c_squares_[size(i * lanes_ + q)]);
+        }
+        const double distance =
+            format_.parts == 2 ? std::hypot(d[q], d[blocks_ + q]) : std::fabs(d[q]);
+        // Written so that NaN and infinity on either side are doubts.
+        if (distance <= bound && bound <= std::numeric_limits<double>::max()) continue;
+        const double excess = distance / bound;
+        doubts.push_back({std::isfinite(excess) ? excess : std::numeric_limits<double>::max(), i, q});
+      }
+    }
+    // The worst first: of a wrong result one proof is enough.
+    std::sort(doubts.begin(), doubts.end(), [](const Doubt& x, const Doubt& y) {
+      return x.excess != y.excess ? x.excess > y.excess
+                                  : std::pair(x.row, x.block) < std::pair(y.row, y.block);
+    });
+    double left = budget();
+    for (const Doubt& doubt : doubts) {
+      const Range columns = columns_of(doubt.block);
+      left -= static_cast<double>(columns.count) * static_cast<double>(k_);
+      if (left < 0) return Verdict::kAbstain;
+      GOBLIN_TRY(const bool right, exactly_right(product_, {doubt.row, 1}, columns, device_));
+      if (!right) return Verdict::kReject;
+    }
+    return Verdict::kAccept;
+  }
+
+  struct Sample {
+    std::int64_t row = 0;
+    std::int64_t column = 0;
+    double error = 0;  ///< of the canonical value, against the sum in double
+  };
+
+  const CheckKernels& kernels_;
+  const Product& product_;
+  const Device& device_;
+  const Format format_;
+  const std::int64_t m_, n_, k_;
+  const std::int64_t lanes_;   ///< columns of Y, D and E
+  const std::int64_t blocks_;  ///< w
+  std::vector<double> r_;
+  std::vector<double> packed_;
+  std::vector<bool> masked_;
+  bool any_masked_ = false;
+  std::vector<std::int64_t> bad_columns_;
+  std::vector<Sample> samples_;  ///< by column
+  std::vector<std::byte> gathered_;  ///< [kPanel][samples] elements of B
+  std::vector<SampleSums> sums_;
+  std::vector<double> d_, a_squares_, b_squares_, c_squares_;
+};
+
+}  // namespace
+
+Result<Verdict> check_floats(const Product& product, std::int64_t samples, ChaCha& random,
+                             const Device& device) {
+  return FloatCheck(product, samples, random, device).run();
+}
+
+}  // namespace goblin::matmul

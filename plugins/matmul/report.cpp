@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "plugins/matmul/report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace goblin::matmul {
+namespace {
+
+std::string bytes_text(double bytes) {
+  const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  std::size_t unit = 0;
+  while (bytes >= 1024 && unit + 1 < std::size(units)) bytes /= 1024, ++unit;
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+  return text;
+}
+
+double real(std::int64_t v) { return static_cast<double>(v); }
+
+}  // namespace
+
+double share_bound(const Problem& problem, std::uint64_t hosts) {
+  if (problem.trivial()) return 0;
+  Box whole;
+  for (std::size_t i = 0; i < problem.batch.size(); ++i) whole.batch[i] = {0, problem.batch[i]};
+  whole.rows = {0, problem.m};
+  whole.columns = {0, problem.n};
+  whole.terms = {0, problem.k};
+  const double once = a_bytes(problem, whole) + b_bytes(problem, whole) + c_bytes(problem, whole);
+  if (!problem.batch.empty() || hosts < 2) return once;
+  // One host's share is m·n·k/P terms. Its faces x = rows·k, y = k·columns, z = rows·columns have
+  // x·y·z ≥ (m·n·k/P)², and none exceeds the whole operand's: minimise in·(x + y) + out·z.
+  const double p = static_cast<double>(hosts);
+  const double m = real(problem.m);
+  const double n = real(problem.n);
+  const double k = real(problem.k);
+  const double volume = m * n * k / p;
+  const double in = real(problem.in_bytes());
+  const double out = real(problem.out_bytes());
+  const double face = std::cbrt(volume * volume * in * in * out);
+  double best = 3 * face;
+  // With a face at its cap the other two share what is left.
+  const double caps[3] = {m * k, k * n, m * n};
+  const double weights[3] = {in, in, out};
+  if (face / in > caps[0] || face / in > caps[1] || face / out > caps[2]) {
+    best = HUGE_VAL;
+    for (int i = 0; i < 3; ++i) {
+      const int j = (i + 1) % 3;
+      const int l = (i + 2) % 3;
+      const double rest = volume * volume / caps[i];
+      const double balanced = std::sqrt(rest * weights[l] / weights[j]);
+      const double lowest = rest / caps[l];
+      if (lowest > caps[j]) continue;
+      const double x = std::clamp(balanced, lowest, caps[j]);
+      best = std::min(best, weights[i] * caps[i] + weights[j] * x + weights[l] * rest / x);
+    }
+  }
+  return std::max(once, p * best);
+}
+
+double memory_bound(const Problem& problem, double memory) {
+  const double elements = memory / real(problem.in_bytes());
+  double terms = real(problem.m) * real(problem.n) * real(problem.k);
+  for (const std::int64_t extent : problem.batch) terms *= real(extent);
+  return std::max(0.0, 2 * terms / std::sqrt(elements) - 2 * elements) * real(problem.in_bytes());
+}
+
+PlanReport plan_report(const Problem& problem, const Tiling& tiling, const Capacity& capacity) {
+  PlanReport report;
+  report.tiling = tiling;
+  if (problem.trivial()) {
+    report.bound = "nothing to compute";
+    report.text = "The product needs no terms: the lab node writes it without asking a host.";
+    return report;
+  }
+  const Grid grid(problem, tiling);
+  const Forecast cost = forecast(grid, capacity);
+  Box box = grid.cell(0);
+  if (tiling.span != 0) box = grid.part(box, 0);
+  report.tasks = cost.tasks;
+  report.task_memory = memory_of(problem, box, capacity.threads);
+  report.input_bytes = cost.input_bytes;
+  report.output_bytes = cost.output_bytes;
+  report.largest_bound = share_bound(problem, grid.regions() > 0
+                                                  ? static_cast<std::uint64_t>(grid.regions())
+                                                  : 1);
+  report.bound = grid.regions() > 1 ? "least surface of equal shares" : "operands and result once";
+  report.text = "C is cut into " + std::to_string(grid.rows()) + " × " +
+                std::to_string(grid.columns()) + " tiles of " + std::to_string(box.rows.count) +
+                " × " + std::to_string(box.columns.count);
+  if (box.items(problem) > 1) {
+    report.text += " for " + std::to_string(box.items(problem)) + " products at a time";
+  }
+  report.text += tiling.span == 0
+                     ? std::string(", each with all of k")
+                     : ", each in " + std::to_string(grid.parts()) + " parts of k (" +
+                           std::to_string(box.terms.count) + " terms) that are added in order";
+  char ratio[32];
+  std::snprintf(ratio, sizeof ratio, "%.2f", report.distance());
+  report.text += ". A task needs " + bytes_text(report.task_memory) + " on a host. About " +
+                 bytes_text(report.input_bytes) + " go to hosts and " +
+                 bytes_text(report.output_bytes) + " come back, " + ratio +
+                 " times the lower bound (" + report.bound + ").";
+  return report;
+}
+
+}  // namespace goblin::matmul

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "tiling.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "goblin/numerics/canonical.hpp"
+
+namespace goblin::matmul {
+namespace {
+
+// Rates of the model: only their ratios matter. Typical of one core and a local network.
+constexpr double kFlopsPerThread = 5e10;
+constexpr double kLinkBytesPerSecond = 1e9;
+constexpr double kCheckBytesPerSecond = 8e9;
+constexpr double kTaskSeconds = 3e-4;
+// Input cache that a host is taken to have.
+constexpr double kCacheBytes = 2.0 * (std::int64_t{1} << 30);
+// A host's memory when none is known yet.
+constexpr std::uint64_t kUsualMemory = std::uint64_t{256} << 20;
+constexpr std::int64_t kMaxCells = std::int64_t{1} << 28;
+constexpr std::int64_t kMaxTasks = std::int64_t{1} << 37;
+constexpr std::int64_t kMaxRegions = 64;
+// Tasks of a split along k hold chunks together until they have so many bytes.
+constexpr double kSpanBytes = 8.0 * (1 << 20);
+// Extra forecast seconds that are worth a tiling which every host can hold.
+constexpr double kFitsAll = 1.1;
+
+constexpr std::int64_t pieces(std::int64_t extent, std::int64_t piece) {
+  return (extent + piece - 1) / piece;
+}
+
+/// Sizes to cut an extent into, falling from the whole of it; multiples of 16 while large.
+std::vector<std::int64_t> sizes(std::int64_t extent) {
+  std::vector<std::int64_t> out;
+  for (double count = 1; count <= static_cast<double>(extent);) {
+    std::int64_t size = pieces(extent, static_cast<std::int64_t>(count));
+    if (size > 64) size = std::min(extent, pieces(size, 16) * 16);
+    if (out.empty() || size < out.back()) out.push_back(size);
+    if (size == 1) break;
+    count = count < 16 ? count + 1 : count * 1.15;
+  }
+  return out;
+}
+
+bool shared(const Layout& layout) {
+  return std::all_of(layout.batch.begin(), layout.batch.end(),
+                     [](std::int64_t stride) { return stride == 0; });
+}
+
+double real(std::int64_t v) { return static_cast<double>(v); }
+
+struct Best {
+  Tiling tiling;
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+/// Tries every cut of the grid into regions; keeps the cheapest.
+void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, Best& best) {
+  const Grid whole(problem, tiling);
+  if (whole.cells() > kMaxCells || whole.cells() * whole.split_parts() > kMaxTasks) return;
+  Box box = whole.cell(0);
+  if (tiling.span != 0) box = whole.part(box, 0);
+  if (memory_of(problem, box, capacity.threads) > static_cast<double>(capacity.memory_bytes)) {
+    return;
+  }
+  const double room = kCacheBytes - 2 * a_bytes(problem, box);
+  tiling.walk_width = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(std::min(room / b_bytes(problem, box), 1e9)));
+  const auto hosts = static_cast<std::int64_t>(
+      std::clamp<std::uint64_t>(capacity.hosts, 1, static_cast<std::uint64_t>(kMaxRegions)));
+  for (std::int64_t down = 1; down <= hosts; ++down) {
+    if (hosts % down != 0) continue;
+    tiling.regions_down = std::min(down, whole.rows());
+    tiling.regions_across = std::min(hosts / down, whole.columns());
+    const double seconds = forecast(Grid(problem, tiling), capacity).seconds;
+    // Ties go to the earlier, that is the larger tile.
+    if (seconds < best.seconds * (1 - 1e-9)) best = {tiling, seconds};
+  }
+}
+
+std::int64_t span_for(const Problem& problem, Tiling tiling) {
+  const std::int64_t chunks = pieces(problem.k, numerics::kChunk);
+  tiling.span = 1;
+  const Grid grid(problem, tiling);
+  const Box box = grid.part(grid.cell(0), 0);
+  const double bytes = a_bytes(problem, box) + b_bytes(problem, box) + c_bytes(problem, box);
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(kSpanBytes / bytes), 1, chunks);
+}
+
+Best search(const Problem& problem, const Capacity& capacity) {
+  Best best;
+  const auto last = static_cast<std::int64_t>(problem.batch.size()) - 1;
+  const std::vector<std::int64_t> columns = sizes(problem.n);
+  for (const std::int64_t rows : sizes(problem.m)) {
+    for (const std::int64_t wide : columns) {
+      Tiling tiling;
+      tiling.tile_rows = rows;
+      tiling.tile_columns = wide;
+      tiling.group_axis = std::max<std::int64_t>(last, 0);
+      consider(problem, tiling, capacity, best);
+      if (problem.k <= numerics::kChunk) continue;
+      tiling.span = span_for(problem, tiling);
+      consider(problem, tiling, capacity, best);
+    }
+  }
+  for (std::int64_t axis = last; axis >= 0; --axis) {
+    for (const std::int64_t group : sizes(problem.batch[static_cast<std::size_t>(axis)])) {
+      Tiling tiling;
+      tiling.tile_rows = problem.m;
+      tiling.tile_columns = problem.n;
+      tiling.group_axis = axis;
+      tiling.group = group;
+      consider(problem, tiling, capacity, best);
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+double overhead_bytes(std::uint32_t threads) {
+  return kProcessBytes + std::max(kScratchBytes, kScratchBytesPerThread * threads);
+}
+
+double memory_of(const Problem& problem, const Box& box, std::uint32_t threads) {
+  return a_bytes(problem, box) + b_bytes(problem, box) + c_bytes(problem, box) +
+         overhead_bytes(threads);
+}
+
+double least_memory(const Problem& problem, std::uint32_t threads) {
+  if (problem.trivial()) return 0;
+  Box box;
+  box.terms = {0, std::min(problem.k, numerics::kChunk)};
+  box.partial = problem.k > numerics::kChunk;
+  return memory_of(problem, box, threads);
+}
+
+Forecast forecast(const Grid& grid, const Capacity& capacity) {
+  const Problem& problem = grid.problem();
+  const Tiling& tiling = grid.tiling();
+  Box box = grid.cell(0);
+  if (tiling.span != 0) box = grid.part(box, 0);
+  const double parts = real(grid.parts());
+  const double row_tiles = real(pieces(problem.m, tiling.tile_rows));
+  const double groups = real(grid.rows()) / row_tiles;
+
+  // A region of the walk: `down` × `across` cells in strips of the walk's width.
+  const double down = real(grid.rows()) / real(tiling.regions_down);
+  const double across = real(grid.columns()) / real(tiling.regions_across);
+  const double strips = std::ceil(across / real(tiling.walk_width) - 1e-9);
+  const double a_panels = shared(problem.a) ? std::min(down, row_tiles) : down;
+  const double b_panels = shared(problem.b) ? across : across * std::max(1.0, down / row_tiles);
+  // Tiles at the edges are smaller: scale panels to the operand's true size.
+  const double a_scale = real(problem.m) / (row_tiles * real(tiling.tile_rows)) * real(problem.k) /
+                         (parts * real(box.terms.count));
+  const double b_scale = real(problem.n) / (real(grid.columns()) * real(tiling.tile_columns)) *
+                         real(problem.k) / (parts * real(box.terms.count));
+  const double fill = real(problem.items()) / (groups * real(box.items(problem)));  // of the last
+
+  Forecast out;
+  const double regions = real(grid.regions());
+  out.tasks = real(grid.cells()) * parts;
+  out.input_bytes =
+      regions * parts * fill *
+      (strips * a_panels * a_bytes(problem, box) * a_scale +
+       b_panels * b_bytes(problem, box) * b_scale);
+  double c_elements = real(problem.m) * real(problem.n);
+  for (const std::int64_t extent : problem.batch) c_elements *= real(extent);
+  out.output_bytes = tiling.span == 0
+                         ? c_elements * real(problem.out_bytes())
+                         : c_elements * real(problem.sum_bytes()) *
+                               real(pieces(problem.k, numerics::kChunk));
+  out.check_bytes = out.tasks * fill *
+                        (a_bytes(problem, box) * a_scale + b_bytes(problem, box) * b_scale) +
+                    out.output_bytes;
+
+  const double hosts = static_cast<double>(std::max<std::uint64_t>(capacity.hosts, 1));
+  const double host_rate = kFlopsPerThread * std::max<std::uint32_t>(capacity.threads, 1);
+  const double task_seconds =
+      box.flops(problem) / host_rate +
+      (a_bytes(problem, box) + b_bytes(problem, box)) / kLinkBytesPerSecond;
+  const double waves = std::ceil(out.tasks / hosts);
+  out.seconds = problem.flops() / (host_rate * hosts) * (waves * hosts / out.tasks) +
+                (out.input_bytes + out.output_bytes) / kLinkBytesPerSecond +
+                out.check_bytes / kCheckBytesPerSecond + out.tasks * kTaskSeconds +
+                task_seconds / 2;
+  return out;
+}
+
+Result<Tiling> choose_tiling(const Problem& problem, const Capacity& capacity) {
+  Capacity now = capacity;
+  if (now.memory_bytes == 0) now.memory_bytes = kUsualMemory;
+  const auto least = static_cast<std::uint64_t>(std::ceil(least_memory(problem, now.threads)));
+  now.memory_bytes = std::max(now.memory_bytes, least);
+  const Best best = search(problem, now);
+  if (!std::isfinite(best.seconds)) {
+    return fail(Code::kExhausted,
+                "with " + std::to_string(now.memory_bytes) +
+                    " bytes of memory on a host the product falls into too many tasks; connect "
+                    "hosts that offer more, or multiply it in parts");
+  }
+  if (capacity.min_memory_bytes >= least && capacity.min_memory_bytes < now.memory_bytes) {
+    now.memory_bytes = capacity.min_memory_bytes;
+    const Best for_all = search(problem, now);
+    if (for_all.seconds <= best.seconds * kFitsAll) return for_all.tiling;
+  }
+  return best.tiling;
+}
+
+}  // namespace goblin::matmul
