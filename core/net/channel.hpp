@@ -2,6 +2,7 @@
 // Connections that carry frames: TLS 1.3 between machines, Unix sockets within one.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,11 @@
 namespace goblin::net {
 
 struct Frame {
-  wire::FrameType type{};
+  // A constructor, so that a temporary is safe in a co_await expression (task.hpp).
+  explicit Frame(wire::FrameType t = {}, wire::Bytes m = {}, wire::Bytes p = {})
+      : type(t), message(std::move(m)), payload(std::move(p)) {}
+
+  wire::FrameType type;
   wire::Bytes message;
   wire::Bytes payload;
   std::vector<UniqueFd> fds;  ///< Unix sockets only, at most 16
@@ -22,8 +27,9 @@ struct Frame {
 
 /// A frame from a message of core/wire.
 template <typename Message>
-Frame make_frame(wire::FrameType type, const Message& message, wire::Bytes payload = {}) {
-  return Frame{type, encode(message), std::move(payload), {}};
+Frame make_frame(wire::FrameType type, Message&& message, wire::Bytes payload = {}) {
+  static_assert(kSafeInAwait<Message>, "name the message, then make its frame: see task.hpp");
+  return Frame(type, encode(message), std::move(payload));
 }
 
 /// Who is at the other end.
@@ -36,21 +42,28 @@ struct Peer {
 
 struct ChannelLimits {
   std::size_t send_queue_bytes = 4u << 20;   ///< send() waits while more than this is queued
-  Milliseconds idle{60'000};                 ///< nothing received for so long closes it; 0: never
-  Milliseconds frame{30'000};                ///< a frame that began must end within this, plus
-  std::uint32_t min_bytes_per_s = 16 << 10;  ///< its length at this rate
+  Milliseconds idle{60'000};                 ///< receive() waits so long for a frame to begin, then
+                                             ///< closes; 0: for ever
+  Milliseconds frame{30'000};                ///< a frame that began must end within this, plus its
+  std::uint32_t min_bytes_per_s = 16 << 10;  ///< length at this rate; 0: no deadline. A peer that
+                                             ///< takes less than this rate of what is queued for it
+                                             ///< during `frame` is closed, too
 };
 
 /// Loop's thread only. Destroying it closes the connection.
 class Channel {
  public:
   virtual ~Channel() = default;
-  /// The next frame. One coroutine at a time. kUnavailable at the peer's orderly end or a lost
-  /// connection, kCorrupt for a frame that breaks the rules (the channel is closed then).
+  /// The next frame. One coroutine at a time; destroying it midway loses nothing. kUnavailable at
+  /// the peer's orderly end, a lost connection or a deadline; kCorrupt for a frame that breaks the
+  /// rules (the channel is closed then). Answers kPing itself and swallows kPong.
   virtual Task<Result<Frame>> receive() = 0;
-  /// Queues a frame, in order; waits while the queue is over its limit. Any number of coroutines.
+  /// Queues a frame, in order, then waits while the queue is over its limit. Any number of
+  /// coroutines. Frames queued in one turn of the loop leave together. kInvalidArgument for a frame
+  /// that the peer would have to refuse (too long for its type, descriptors over TLS).
   virtual Task<Result<void>> send(Frame frame) = 0;
-  /// Closes now: pending receive and send calls end with kUnavailable.
+  /// Closes now: pending receive and send calls end with kUnavailable. What is queued leaves only
+  /// as far as the kernel takes it at once, so a last small frame gets out.
   virtual void close() = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
   [[nodiscard]] virtual const Peer& peer() const = 0;
@@ -73,25 +86,32 @@ class Identity {
   [[nodiscard]] virtual const wire::Digest& pin() const = 0;
 };
 
-/// Connects over TLS 1.3, ALPN "goblin/1", within 5 s each for TCP and handshake; fails with
+/// Connects over TLS 1.3, ALPN "goblin/1", within `limits`; fails with
 /// kUnavailable (cannot reach) or kCorrupt (another key than `pin`: the message shows both pins).
+struct ConnectLimits {
+  Milliseconds tcp{5'000};
+  Milliseconds handshake{5'000};
+};
 Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<const Identity> self,
                                                    std::string host, std::uint16_t port,
-                                                   wire::Digest pin);
+                                                   wire::Digest pin, ConnectLimits limits = {});
 Task<Result<std::unique_ptr<Channel>>> connect_unix(Loop& loop, std::string path);
 /// One end of a socket pair, for instance to a runner.
 Result<std::unique_ptr<Channel>> adopt_unix(Loop& loop, UniqueFd socket);
 
+/// A connection over a limit is closed at once.
 struct ListenerLimits {
-  std::uint32_t connections = 1000;
-  std::uint32_t per_address = 200;
+  std::uint32_t connections = 1000;  ///< open at once, handshakes included
+  std::uint32_t per_address = 200;   ///< the same, of one IPv4 address or one IPv6 /64
+  std::uint32_t handshakes = 256;    ///< at once; one more ends the oldest
+  Milliseconds handshake{5'000};     ///< must be done within this
 };
 
 class Listener {
  public:
   virtual ~Listener() = default;
   /// The next connection whose handshake is done. Handshakes run beside each other: a silent or
-  /// slow client holds up nobody, and is dropped after 5 s.
+  /// slow client holds up nobody, and is dropped at its deadline. kUnavailable after close().
   virtual Task<Result<std::unique_ptr<Channel>>> accept() = 0;
   virtual void close() = 0;
   /// The port in use (when 0 was asked for).
@@ -103,17 +123,36 @@ Result<std::unique_ptr<Listener>> listen_tls(Loop& loop, std::shared_ptr<const I
                                              const std::string& address, std::uint16_t port,
                                              ListenerLimits limits = {});
 /// Socket mode 0600 (or 0660 with `group`); a stale socket file is replaced, one in use is an
-/// error.
+/// error (kUnavailable). The file goes with the listener. `limits.connections` counts.
 Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& path,
-                                              bool group = false);
+                                              bool group = false, ListenerLimits limits = {});
 
 /// The greeting. The connecting side sends Hello and waits for Welcome; a refusal comes back as an
 /// error that says which side to upgrade or what to do.
-Task<Result<wire::Welcome>> greet_server(Channel& channel, wire::Role self);
-/// The accepting side reads Hello within 5 s, lets `authorise` decide, and answers Welcome.
-Task<Result<wire::Hello>> greet_client(
-    Loop& loop, Channel& channel, wire::Role self,
-    std::function<wire::Refusal(const Peer&, const wire::Hello&)> authorise);
+/// kUnsupported: versions; kInvalidArgument: not authorised or the wrong role; kUnavailable: busy,
+/// shutting down, or a connection lost; kCorrupt: not a greeting. The channel is closed on error.
+Task<Result<wire::Welcome>> greet_server(Loop& loop, Channel& channel, wire::Role self,
+                                         Milliseconds deadline = Milliseconds(10'000));
+/// Whether a peer may stay: kNone admits it.
+class Authorise {
+ public:
+  template <typename F>
+  requires std::is_invocable_r_v<wire::Refusal, F&, const Peer&, const wire::Hello&> Authorise(
+      F&& decide)
+      : decide_(std::forward<F>(decide)) {
+    static_assert(kSafeInAwait<F>, "name the function, then pass it: see task.hpp");
+  }
+  wire::Refusal operator()(const Peer& peer, const wire::Hello& hello) const {
+    return decide_(peer, hello);
+  }
+
+ private:
+  std::function<wire::Refusal(const Peer&, const wire::Hello&)> decide_;
+};
+/// The accepting side reads Hello within `deadline`, lets `authorise` decide, and answers Welcome.
+Task<Result<wire::Hello>> greet_client(Loop& loop, Channel& channel, wire::Role self,
+                                       Authorise authorise,
+                                       Milliseconds deadline = Milliseconds(5'000));
 
 /// Delays between attempts to reconnect: exponential with full jitter, 0.2 s to 60 s.
 class Backoff {

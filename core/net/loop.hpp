@@ -3,6 +3,7 @@
 // Asio stays behind this header.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <deque>
@@ -23,50 +24,89 @@ using TimePoint = std::chrono::steady_clock::time_point;
 
 class Event;
 
-/// Thread-safe: run, stop, post. All else: only from the loop's thread (inside run()).
+/// Thread-safe: stop, post. All else: only from the loop's thread (inside run(), or before it
+/// starts and after it has ended). Whatever refers to a loop is destroyed before it.
 class Loop {
  public:
   /// `workers`: threads for offload, at least 1.
   static Result<std::unique_ptr<Loop>> create(unsigned workers = 2);
   virtual ~Loop() = default;
 
-  /// Runs until stop(). Then every spawned coroutine that is still suspended is destroyed.
+  /// Runs until stop(). Then every spawned coroutine that is still suspended is destroyed. A stop()
+  /// that came earlier counts.
   virtual void run() = 0;
   virtual void stop() = 0;
   /// Runs `fn` on the loop's thread soon; never inside this call.
   virtual void post(std::function<void()> fn) = 0;
 
-  /// Starts a coroutine that nobody awaits; the loop owns it until it ends.
+  /// Starts a coroutine that nobody awaits, soon, never inside this call; the loop owns it until it
+  /// ends.
   virtual void spawn(Task<void> task) = 0;
   virtual TimePoint now() const = 0;
   virtual Task<void> sleep(Milliseconds duration) = 0;
-  /// Completes when SIGINT or SIGTERM arrives; answers the signal's number.
+  /// Completes when SIGINT or SIGTERM arrives; answers the signal's number. From the first call on
+  /// they no longer end the process; each signal completes one call, also one made after it came.
   virtual Task<int> signal() = 0;
   /// Completes when `fd` is readable (a pidfd, an eventfd). The caller keeps it open meanwhile.
   virtual Task<Result<void>> readable(int fd) = 0;
 
-  /// Runs `fn` on a worker thread and comes back with what it returns (not void).
-  template <typename F, typename R = std::invoke_result_t<F&>>
-  Task<R> offload(F fn) {
-    std::optional<R> value;
-    co_await OffloadAwaiter{*this, [&] { value.emplace(fn()); }};
-    co_return std::move(*value);
+  /// Runs `fn` on a worker thread and comes back with what it returns (not void). When the Task is
+  /// destroyed meanwhile, `fn` still ends its run (one that waits for a worker never starts) and is
+  /// destroyed on the loop's thread: so it must own what it uses, not refer to its caller's frame.
+  template <typename F>
+  Task<std::invoke_result_t<std::remove_cvref_t<F>&>> offload(F&& fn) {
+    static_assert(kSafeInAwait<F>, "name the function, then offload it: see task.hpp");
+    using Plain = std::remove_cvref_t<F>;
+    return await_job(
+        std::make_shared<JobOf<Plain, std::invoke_result_t<Plain&>>>(std::forward<F>(fn)));
   }
 
  protected:
-  /// Runs `work` on a worker, then `done` on the loop's thread.
-  virtual void run_on_worker(std::function<void()> work, std::function<void()> done) = 0;
+  struct Job {
+    virtual ~Job() = default;
+    virtual void run() = 0;
+    std::atomic<bool> abandoned{false};
+    std::coroutine_handle<> waiter;  ///< loop's thread only; null once nobody waits
+  };
+  /// Runs the job on a worker unless abandoned, then resumes its waiter on the loop's thread.
+  virtual void run_on_worker(std::shared_ptr<Job> job) = 0;
 
  private:
-  struct OffloadAwaiter {
-    Loop& loop;
-    std::function<void()> work;
+  template <typename F, typename R>
+  struct JobOf final : Job {
+    using Value = R;
+    template <typename G>
+    explicit JobOf(G&& f) : fn(std::forward<G>(f)) {}
+    void run() override { value.emplace(fn()); }
+    F fn;
+    std::optional<R> value;
+  };
+  class OffloadAwaiter {
+   public:
+    OffloadAwaiter(Loop& loop, std::shared_ptr<Job> job) : loop_(loop), job_(std::move(job)) {}
+    OffloadAwaiter(const OffloadAwaiter&) = delete;
+    OffloadAwaiter& operator=(const OffloadAwaiter&) = delete;
+    ~OffloadAwaiter() {
+      job_->abandoned = true;
+      job_->waiter = {};
+    }
     bool await_ready() const noexcept { return false; }
     void await_suspend(std::coroutine_handle<> self) {
-      loop.run_on_worker(std::move(work), [self] { self.resume(); });
+      job_->waiter = self;
+      loop_.run_on_worker(job_);
     }
     void await_resume() const noexcept {}
+
+   private:
+    Loop& loop_;
+    std::shared_ptr<Job> job_;
   };
+  template <typename J>
+  Task<typename J::Value> await_job(std::shared_ptr<J> job) {
+    OffloadAwaiter awaiter(*this, job);
+    co_await awaiter;
+    co_return std::move(*job->value);
+  }
 };
 
 /// Wakes coroutines. set() wakes all who wait and lets later waits pass until reset().
@@ -88,6 +128,27 @@ class Event {
   struct State;
   std::shared_ptr<State> state_;
 };
+
+namespace detail {
+template <typename T>
+Task<void> store_and_set(Task<T>& task, std::optional<T>& value, Event& done) {
+  value.emplace(co_await task);
+  done.set();
+}
+}  // namespace detail
+
+/// The task's value, or nullopt when `limit` passes first: the task is destroyed then.
+template <typename T>
+Task<std::optional<T>> within(Loop& loop, Milliseconds limit, Task<T> task) {
+  std::optional<T> value;
+  Event done(loop);
+  Task<void> runner = detail::store_and_set(task, value, done);
+  runner.start();
+  if (!done.is_set()) {
+    co_await done.wait_for(limit);
+  }
+  co_return std::move(value);
+}
 
 /// An unbounded queue between coroutines of one loop; bound it by what you push.
 template <typename T>

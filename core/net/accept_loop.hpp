@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Accepts connections, counts them and runs their handshakes beside each other: what TLS and Unix
+// listeners share. For this folder's .cpp files only.
+#pragma once
+
+#include <functional>
+#include <list>
+#include <map>
+
+#include "core/net/channel.hpp"
+#include "core/net/reactor.hpp"
+#include "core/net/sockets.hpp"
+
+namespace goblin::net {
+
+/// Loop's thread only.
+class AcceptLoop {
+ public:
+  /// Makes a channel of an accepted socket (handshake included); it keeps `lease` while it is open.
+  using Handshake = std::function<Task<Result<std::unique_ptr<Channel>>>(
+      UniqueFd socket, SocketAddress from, std::shared_ptr<void> lease)>;
+
+  /// `socket`: bound, not yet listening.
+  static Result<std::unique_ptr<AcceptLoop>> create(Loop& loop, UniqueFd socket,
+                                                    ListenerLimits limits, Handshake handshake);
+  ~AcceptLoop();
+  Task<Result<std::unique_ptr<Channel>>> accept();
+  void close();
+
+ private:
+  struct Counts;
+  struct Greeting {
+    Task<void> task;
+  };
+
+  AcceptLoop(Loop& loop, UniqueFd socket, ListenerLimits limits, Handshake handshake);
+  void wait();
+  void accept_all();
+  void admit(UniqueFd socket, const SocketAddress& from);
+  Task<void> greet(std::list<Greeting>::iterator self, UniqueFd socket, SocketAddress from,
+                   std::shared_ptr<void> lease);
+
+  Reactor& loop_;
+  UniqueFd socket_;
+  ListenerLimits limits_;
+  Handshake handshake_;
+  std::shared_ptr<Counts> counts_;
+  std::unique_ptr<FdWatch> watch_;
+  std::unique_ptr<Timer> pause_;
+  std::shared_ptr<Queue<std::unique_ptr<Channel>>> ready_;
+  std::list<Greeting> greetings_, ended_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace goblin::net
