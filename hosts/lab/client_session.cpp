@@ -102,7 +102,8 @@ net::Task<void> ClientSession::watch(std::shared_ptr<ClientSession> self, std::u
     }
     seen = *version;
     const bool ended = has_ended(*status);
-    self->outgoing_.push(net::make_frame(wire::FrameType::kEvent, wire::Event{std::move(*status)}));
+    const wire::Event event{std::move(*status)};
+    self->outgoing_.push(net::make_frame(wire::FrameType::kEvent, event));
     if (ended) {
       co_return;
     }
@@ -263,8 +264,8 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::GetResult body,
     tensor.shape = info.spec.shape;
     tensor.strides = TensorFile::row_major(tensor.dtype, tensor.shape);
     GOBLIN_CO_TRY(tensor.file_bytes, info.spec.size_bytes());
-    GOBLIN_CO_TRY(info.digest, co_await loop_.offload(
-                                   [tensor] { return hash_source(*make_view_source(tensor)); }));
+    auto hash = [tensor] { return hash_source(*make_view_source(tensor)); };
+    GOBLIN_CO_TRY(info.digest, co_await loop_.offload(hash));
     results_.insert_or_assign(info.digest, std::move(tensor));
   }
   co_return wire::ReplyBody(std::move(outputs.status));

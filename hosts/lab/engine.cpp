@@ -254,8 +254,8 @@ void Engine::on(const scheduler::Quarantine& action) {
   logger_.warn("job " + std::to_string(action.job) + ": host " + pin.hex().substr(0, 16) +
                " is quarantined: " + action.reason);
   loop_.spawn([](Engine& self, store::QuarantineRecord record) -> net::Task<void> {
-    auto done = co_await self.with_journal(
-        [record](store::LabJournal& journal) { return journal.record_quarantine(record); });
+    auto write = [record](store::LabJournal& journal) { return journal.record_quarantine(record); };
+    auto done = co_await self.with_journal(write);
     if (!done) {
       self.logger_.error("journal: " + done.error().message);
     }

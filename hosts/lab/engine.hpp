@@ -210,11 +210,13 @@ class Engine {
 
   /// Runs a journal call on a worker, one at a time.
   template <typename F>
-  auto with_journal(F fn) {
-    return loop_.offload([this, fn = std::move(fn)]() mutable {
+  auto with_journal(F&& fn) {
+    static_assert(net::kSafeInAwait<F>, "name the function first: see core/net/task.hpp");
+    auto call = [this, own = std::decay_t<F>(std::forward<F>(fn))]() mutable {
       const std::lock_guard<std::mutex> lock(journal_mutex_);
-      return fn(journal_);
-    });
+      return own(journal_);
+    };
+    return loop_.offload(call);
   }
 
   /// What the loops of checking and accepting still have to do for a job.

@@ -64,11 +64,11 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   wire::Event summary;
   summary.status = status_of(*job);
   summary.status.state = state;
-  auto written =
-      co_await with_journal([job, state, bytes = encode(summary)](store::LabJournal& journal) {
-        return journal.set_job_state(job->record.job, state, job->record.status,
-                                     job->record.message, bytes);
-      });
+  auto write = [job, state, bytes = encode(summary)](store::LabJournal& journal) {
+    return journal.set_job_state(job->record.job, state, job->record.status, job->record.message,
+                                 bytes);
+  };
+  auto written = co_await with_journal(write);
   if (!written) {
     logger_.error("journal: " + written.error().message);
   }

@@ -114,9 +114,10 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
   const std::uint64_t number = job->record.job;
   if (!job->record.plan_state) {
     job->record.plan_state = std::move(opened.state);
-    GOBLIN_CO_TRY_VOID(co_await with_journal([job](store::LabJournal& journal) {
+    auto write = [job](store::LabJournal& journal) {
       return journal.set_plan_state(job->record.job, *job->record.plan_state);
-    }));
+    };
+    GOBLIN_CO_TRY_VOID(co_await with_journal(write));
   } else {
     GOBLIN_CO_TRY_VOID(co_await replay_accepted(job));
   }

@@ -33,7 +33,8 @@ struct HashJoin {
 
 net::Task<void> hash_one(net::Loop& loop, TensorFile window, std::size_t index,
                          std::shared_ptr<HashJoin> join) {
-  auto digest = co_await loop.offload([window] { return hash_source(*make_view_source(window)); });
+  auto hash = [window] { return hash_source(*make_view_source(window)); };
+  auto digest = co_await loop.offload(hash);
   join->digests.emplace_back(index, std::move(digest));
   if (--join->waiting == 0) {
     join->done.set();
@@ -80,7 +81,7 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
     task->inputs.push_back(std::move(ref));
   }
   if (small) {
-    GOBLIN_CO_TRY_VOID(co_await loop_.offload([task]() -> Result<void> {
+    auto read_small = [task]() -> Result<void> {
       for (std::size_t i = 0; i < task->inputs.size(); ++i) {
         const auto& ref = task->inputs[i];
         const std::uint64_t bytes = ref.spec.size_bytes().value_or(0);
@@ -91,7 +92,8 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
         }
       }
       return {};
-    }));
+    };
+    GOBLIN_CO_TRY_VOID(co_await loop_.offload(read_small));
   }
   GOBLIN_CO_TRY_VOID(co_await hash_windows(job, task));
   co_return task;

@@ -395,9 +395,10 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
   }
   // The outputs hold the result before the journal says so: a crash between the two only means
   // that the task is computed again and writes the same bits.
-  GOBLIN_CO_TRY_VOID(co_await with_journal([kept_records](store::LabJournal& journal) {
+  auto write = [kept_records](store::LabJournal& journal) {
     return journal.record_accepted(*kept_records);
-  }));
+  };
+  GOBLIN_CO_TRY_VOID(co_await with_journal(write));
   if (job->ended) {
     co_return Result<void>{};
   }

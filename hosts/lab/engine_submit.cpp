@@ -110,8 +110,8 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
   }
   GOBLIN_CO_TRY_VOID(open_inputs(*job, fds));
   GOBLIN_CO_TRY_VOID(open_outputs(*job, fds, true));
-  auto number = co_await with_journal(
-      [job](store::LabJournal& journal) { return journal.add_job(job->record); });
+  auto write = [job](store::LabJournal& journal) { return journal.add_job(job->record); };
+  auto number = co_await with_journal(write);
   if (!number) {
     remove_stages(*job, true);
     co_return fail(std::move(number).error());

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/volunteer/held_results.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace goblin::volunteer {
+namespace {
+
+class HeldSource final : public net::BlobSource {
+ public:
+  explicit HeldSource(HeldOutput output) : output_(std::move(output)) {}
+  [[nodiscard]] std::uint64_t size() const override { return output_.bytes; }
+  Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
+    const std::byte* from = output_.shared ? output_.shared->bytes().data() : output_.heap->data();
+    std::memcpy(out.data(), from + output_.offset + offset, out.size());
+    return {};
+  }
+
+ private:
+  HeldOutput output_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<SharedBuffer>> SharedBuffer::create(std::uint64_t bytes) {
+  const std::uint64_t size = std::max<std::uint64_t>(bytes, 1);
+  net::UniqueFd fd(::memfd_create("goblin-result", MFD_CLOEXEC));
+  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
+    return fail(Code::kExhausted, "shared memory of " + std::to_string(size) +
+                                      " bytes cannot be made: " + std::strerror(errno));
+  }
+  void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (data == MAP_FAILED) {
+    return fail(Code::kExhausted, "shared memory of " + std::to_string(size) +
+                                      " bytes cannot be mapped: " + std::strerror(errno));
+  }
+  return std::shared_ptr<SharedBuffer>(
+      new SharedBuffer(std::move(fd), static_cast<std::byte*>(data), size));
+}
+
+SharedBuffer::~SharedBuffer() { ::munmap(data_, size_); }
+
+void HeldResults::hold(std::uint64_t lease, std::vector<HeldOutput> outputs) {
+  for (const auto& output : outputs) {
+    bytes_ += output.bytes;
+    by_digest_.emplace(output.digest, output);
+  }
+  by_lease_.insert_or_assign(lease, std::move(outputs));
+}
+
+void HeldResults::release(std::uint64_t lease) {
+  const auto it = by_lease_.find(lease);
+  if (it == by_lease_.end()) {
+    return;
+  }
+  for (const auto& output : it->second) {
+    bytes_ -= output.bytes;
+    const auto [first, last] = by_digest_.equal_range(output.digest);
+    if (first != last) {
+      by_digest_.erase(first);
+    }
+  }
+  by_lease_.erase(it);
+}
+
+void HeldResults::clear() {
+  by_lease_.clear();
+  by_digest_.clear();
+  bytes_ = 0;
+}
+
+Result<std::shared_ptr<net::BlobSource>> HeldResults::find(const wire::Digest& digest) const {
+  const auto it = by_digest_.find(digest);
+  if (it == by_digest_.end()) {
+    return fail(Code::kNotFound, "no result with this digest is held");
+  }
+  return std::make_shared<HeldSource>(it->second);
+}
+
+}  // namespace goblin::volunteer

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/volunteer/host.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "hosts/link/control_server.hpp"
+#include "hosts/link/coordinator_link.hpp"
+#include "hosts/volunteer/lab_connection.hpp"
+
+namespace goblin::volunteer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+
+class Host {
+ public:
+  Host(const HostConfig& config, net::Loop& loop, log::Logger logger)
+      : config_(config), loop_(loop), logger_(std::move(logger)) {}
+
+  Result<void> open() {
+    std::error_code error;
+    fs::create_directories(config_.state_dir, error);
+    if (error) {
+      return fail(Code::kUnavailable,
+                  "state directory '" + config_.state_dir + "': " + error.message());
+    }
+    const std::string& dir = config_.state_dir;
+    paused_ = fs::exists(dir + "/paused", error);
+    GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
+    GOBLIN_TRY(cache_, store::BlobCache::open(dir + "/cache", config_.cache_bytes,
+                                              [](const wire::Digest&) {}));
+    GOBLIN_TRY(plugins_, store::BlobCache::open(dir + "/plugins", config_.plugin_cache_bytes,
+                                                [](const wire::Digest&) {}));
+    work_ = std::make_unique<Work>(
+        loop_, config_, *cache_, [this](wire::Digest digest) { return find_plugin(digest); },
+        logger_);
+    link::ControlServer::Hooks control;
+    control.status = [this] { return status(); };
+    control.control = [this](const wire::Control& command) { return on_command(command); };
+    GOBLIN_TRY(control_, link::ControlServer::open(
+                             loop_, config_.socket.empty() ? dir + "/host.sock" : config_.socket,
+                             wire::Role::kHost, std::move(control)));
+
+    link::CoordinatorLink::Options options;
+    options.host = config_.coordinator;
+    options.port = config_.coordinator_port;
+    options.pin = config_.coordinator_pin;
+    options.role = wire::Role::kHost;
+    options.heartbeat = config_.heartbeat;
+    options.seed = wire::DigestHash{}(identity_->pin());
+    link::CoordinatorLink::Hooks hooks;
+    hooks.status = [this] { return host_status(); };
+    hooks.on_frame = [this](net::Frame frame) { on_coordinator(std::move(frame)); };
+    hooks.on_change = [] {};
+    link_ = std::make_shared<link::CoordinatorLink>(loop_, identity_, std::move(options),
+                                                    std::move(hooks), *plugins_, logger_);
+    work_->pause(paused_);
+    work_->start();
+    loop_.spawn(wait_signal());
+    loop_.spawn(link_->run());
+    loop_.spawn(expire_loop());
+    logger_.info("host " + identity_->pin().hex() + (paused_ ? " is up, paused" : " is up"));
+    if (config_.ready_fd >= 0) {
+      const std::string line = identity_->pin().hex() + "\n";
+      // Whoever started us may be gone: then nobody waits for the line.
+      (void)!::write(config_.ready_fd, line.data(), line.size());
+      ::close(config_.ready_fd);
+    }
+    return {};
+  }
+
+ private:
+  net::Task<Result<std::shared_ptr<const net::UniqueFd>>> find_plugin(wire::Digest digest) {
+    if (!config_.kinds.empty()) {
+      for (const auto& entry : link_->catalog().entries) {
+        if (entry.plugin != digest) {
+          continue;
+        }
+        const bool allowed =
+            std::all_of(entry.kinds.begin(), entry.kinds.end(), [this](const auto& kind) {
+              const std::string full = kind.name + "/" + std::to_string(kind.version);
+              return std::any_of(
+                  config_.kinds.begin(), config_.kinds.end(),
+                  [&](const auto& wanted) { return wanted == kind.name || wanted == full; });
+            });
+        if (!allowed) {
+          co_return fail(Code::kUnsupported, "the volunteer does not allow this kind");
+        }
+      }
+    }
+    co_return co_await link_->plugin(digest, true);
+  }
+
+  [[nodiscard]] wire::HostState state() const {
+    if (stopping_) {
+      return wire::HostState::kStopping;
+    }
+    return paused_ ? wire::HostState::kPaused : wire::HostState::kReady;
+  }
+
+  [[nodiscard]] wire::HostCapacity capacity() const {
+    wire::HostCapacity capacity;
+    capacity.threads = config_.threads;
+    capacity.slots = config_.slots;
+    capacity.memory_bytes = config_.memory_bytes;
+    capacity.cache_bytes = config_.cache_bytes;
+    capacity.abi_major = GOBLIN_ABI_MAJOR;
+    capacity.abi_minor = GOBLIN_ABI_MINOR;
+    return capacity;
+  }
+
+  net::Frame host_status() {
+    wire::HostStatus status;
+    status.capacity = capacity();
+    status.state = state();
+    status.leases = static_cast<std::uint32_t>(work_->leases());
+    return net::make_frame(wire::FrameType::kHostStatus, status);
+  }
+
+  void on_coordinator(net::Frame frame) {
+    if (frame.type != wire::FrameType::kLabAssignments || stopping_) {
+      return;
+    }
+    auto message = wire::decode_lab_assignments(frame.message);
+    if (!message) {
+      logger_.warn("coordinator: " + message.error().message);
+      return;
+    }
+    for (const auto& assignment : message->labs) {
+      const auto it = labs_.find(assignment.lab);
+      if (it != labs_.end()) {
+        it->second->renew(assignment);
+        continue;
+      }
+      auto lab = std::make_shared<LabConnection>(
+          loop_, config_, *work_, identity_, assignment,
+          [this] {
+            return wire::HostOffer{capacity(), state()};
+          },
+          logger_);
+      labs_.emplace(assignment.lab, lab);
+      loop_.spawn(keep(lab));
+    }
+    for (auto& [pin, lab] : labs_) {
+      const bool named = std::any_of(message->labs.begin(), message->labs.end(),
+                                     [&](const auto& a) { return a.lab == pin; });
+      if (!named) {
+        lab->stop(true);
+      }
+    }
+    std::erase_if(labs_, [&](const auto& item) {
+      return std::none_of(message->labs.begin(), message->labs.end(),
+                          [&](const auto& a) { return a.lab == item.first; });
+    });
+  }
+
+  static net::Task<void> keep(std::shared_ptr<LabConnection> lab) { co_await lab->run(); }
+
+  net::Task<void> expire_loop() {
+    while (!stopping_) {
+      co_await loop_.sleep(net::Milliseconds(1'000));
+      std::erase_if(labs_, [](const auto& item) {
+        if (item.second->expired()) {
+          item.second->stop(true);
+          return true;
+        }
+        return false;
+      });
+    }
+  }
+
+  net::Task<void> wait_signal() {
+    (void)co_await loop_.signal();
+    logger_.info("stopping: leases are handed back");
+    stop_now();
+    (void)co_await loop_.signal();
+    loop_.stop();
+  }
+
+  void offer_again() {
+    for (const auto& [pin, lab] : labs_) {
+      lab->send_offer();
+    }
+    link_->nudge();
+  }
+
+  /// Hands every lease back, says goodbye, ends.
+  void stop_now() {
+    if (stopping_) {
+      return;
+    }
+    stopping_ = true;
+    offer_again();
+    work_->hand_back_all();
+    loop_.spawn(end());
+  }
+
+  net::Task<void> end() {
+    for (const auto& [pin, lab] : labs_) {
+      lab->stop(true);
+    }
+    // The last frames leave within this, or the peer is not listening.
+    co_await loop_.sleep(net::Milliseconds(200));
+    work_->stop();
+    link_->stop();
+    loop_.stop();
+  }
+
+  net::Task<void> finish_work() {
+    logger_.info("finishing: no new leases, those that are here are completed");
+    stopping_ = true;
+    offer_again();
+    co_await work_->drained();
+    const auto limit = loop_.now() + std::chrono::seconds(60);
+    while (loop_.now() < limit && held_bytes() > 0) {
+      co_await loop_.sleep(net::Milliseconds(50));
+    }
+    co_await end();
+  }
+
+  [[nodiscard]] std::uint64_t held_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [pin, lab] : labs_) {
+      bytes += lab->held().bytes();
+    }
+    return bytes;
+  }
+
+  Result<void> on_command(const wire::Control& command) {
+    if (command.command == "pause" || command.command == "resume") {
+      paused_ = command.command == "pause";
+      const std::string mark = config_.state_dir + "/paused";
+      if (paused_) {
+        const net::UniqueFd fd(::open(mark.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        if (!fd) {
+          return fail(Code::kUnavailable, "the pause cannot be remembered in '" + mark + "'");
+        }
+      } else {
+        ::unlink(mark.c_str());
+      }
+      work_->pause(paused_);
+      offer_again();
+      logger_.info(paused_ ? "paused" : "resumed");
+      return {};
+    }
+    if (command.command == "stop") {
+      loop_.post([this] { stop_now(); });
+      return {};
+    }
+    if (command.command == "finish") {
+      if (!stopping_) {
+        loop_.spawn(finish_work());
+      }
+      return {};
+    }
+    return fail(Code::kUnsupported, "a host does not know the command '" + command.command +
+                                        "'; it knows: pause, resume, finish, stop");
+  }
+
+  wire::StatusReport status() {
+    wire::StatusReport report;
+    const auto put = [&report](std::string name, std::string value) {
+      report.fields.emplace_back(std::move(name), std::move(value));
+    };
+    put("role", "host");
+    put("pin", identity_->pin().hex());
+    const auto state_now = state();
+    put("state", state_now == wire::HostState::kReady    ? "ready"
+                 : state_now == wire::HostState::kPaused ? "paused"
+                                                         : "stopping");
+    put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
+    put("coordinator state", link_->connected() ? "connected" : link_->trouble());
+    put("lab nodes", std::to_string(labs_.size()));
+    std::string why = work_->idle_reason();
+    std::uint64_t sent = 0;
+    std::uint64_t received = 0;
+    std::size_t open = 0;
+    for (const auto& [pin, lab] : labs_) {
+      sent += lab->bytes_sent();
+      received += lab->bytes_received();
+      open += lab->is_open() ? 1 : 0;
+      if (!why.empty() && !lab->is_open()) {
+        why = lab->trouble();
+      }
+    }
+    if (!why.empty() && !paused_) {
+      if (!link_->connected() && labs_.empty()) {
+        why = link_->trouble();
+      } else if (labs_.empty()) {
+        why = "the coordinator has assigned no lab node: none is registered, or none wants hosts";
+      }
+    }
+    put("lab nodes connected", std::to_string(open));
+    put("leases", std::to_string(work_->leases()));
+    put("idle because", why);
+    const auto usage = work_->usage();
+    put("threads", std::to_string(config_.threads));
+    put("cpu cap", std::to_string(static_cast<int>(config_.cpu_fraction * 100)) + "% of " +
+                       std::to_string(config_.threads) + " threads (held by stopping the runner)");
+    put("cpu used", std::to_string(static_cast<int>(work_->cpu_used() * 100)) + "%");
+    put("memory cap", mib(config_.memory_bytes));
+    put("memory used", mib(usage.resident_bytes + held_bytes()));
+    put("memory peak of a runner", mib(work_->counters().peak_bytes));
+    put("cache cap", mib(cache_->cap_bytes()));
+    put("cache used", mib(cache_->used_bytes()));
+    put("tasks computed", std::to_string(work_->counters().computed));
+    put("tasks failed", std::to_string(work_->counters().failed));
+    put("tasks handed back", std::to_string(work_->counters().handed_back));
+    put("compute seconds", std::to_string(work_->counters().compute_us / 1'000'000));
+    put("bytes received", std::to_string(received));
+    put("bytes sent", std::to_string(sent));
+    put("state directory", config_.state_dir);
+    return report;
+  }
+
+  const HostConfig& config_;
+  net::Loop& loop_;
+  log::Logger logger_;
+  std::shared_ptr<const net::Identity> identity_;
+  std::unique_ptr<store::BlobCache> cache_, plugins_;
+  std::unique_ptr<Work> work_;
+  std::unique_ptr<link::ControlServer> control_;
+  std::shared_ptr<link::CoordinatorLink> link_;
+  std::map<wire::Digest, std::shared_ptr<LabConnection>> labs_;
+  bool paused_ = false, stopping_ = false;
+};
+
+}  // namespace
+
+Result<void> run_host(const HostConfig& config) {
+  GOBLIN_TRY(log::Logger logger, log::Logger::create("host", config.log));
+  GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
+  Host host(config, *loop, logger);
+  GOBLIN_TRY_VOID(host.open());
+  loop->run();
+  return {};
+}
+
+}  // namespace goblin::volunteer

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// A host's connection to one lab node that the coordinator assigned to it, kept up while the
+// assignment lasts. Loop's thread only.
+#pragma once
+
+#include <memory>
+
+#include "core/net/blobs.hpp"
+#include "hosts/volunteer/work.hpp"
+
+namespace goblin::volunteer {
+
+class LabConnection final : public LabPort, public std::enable_shared_from_this<LabConnection> {
+ public:
+  LabConnection(net::Loop& loop, const HostConfig& config, Work& work,
+                std::shared_ptr<const net::Identity> self, wire::LabAssignment assignment,
+                std::function<wire::HostOffer()> offer, log::Logger logger);
+  ~LabConnection() override;
+
+  /// Runs until stop(). Hold a shared_ptr meanwhile.
+  net::Task<void> run();
+  /// Says goodbye when `orderly`, and ends.
+  void stop(bool orderly);
+  /// The coordinator renewed it, perhaps at another address.
+  void renew(const wire::LabAssignment& assignment);
+  [[nodiscard]] bool expired() const { return loop_.now() > until_; }
+  /// Tells the lab node what the host offers now.
+  void send_offer();
+  [[nodiscard]] const std::string& trouble() const { return trouble_; }
+
+  [[nodiscard]] const wire::Digest& pin() const override { return assignment_.lab; }
+  [[nodiscard]] bool is_open() const override { return exchange_ != nullptr; }
+  net::Task<Result<std::uint64_t>> fetch(wire::Digest digest, std::uint64_t offset,
+                                         std::shared_ptr<net::BlobSink> sink) override;
+  void send(net::Frame frame) override;
+  HeldResults& held() override { return held_; }
+  [[nodiscard]] std::uint64_t bytes_received() const { return received_; }
+  [[nodiscard]] std::uint64_t bytes_sent() const { return sent_; }
+
+ private:
+  net::Task<Result<void>> session();
+  net::Task<void> write_loop(std::shared_ptr<LabConnection> self,
+                             std::shared_ptr<net::Channel> channel,
+                             std::shared_ptr<net::Queue<net::Frame>> queue);
+  net::Task<void> beat(std::shared_ptr<LabConnection> self, std::shared_ptr<net::Channel> channel);
+  Result<void> handle(net::Frame frame);
+
+  net::Loop& loop_;
+  const HostConfig& config_;
+  Work& work_;
+  std::shared_ptr<const net::Identity> self_;
+  wire::LabAssignment assignment_;
+  std::function<wire::HostOffer()> offer_;
+  log::Logger logger_;
+  net::TimePoint until_;
+  std::shared_ptr<net::Channel> channel_;
+  std::shared_ptr<net::BlobExchange> exchange_;  ///< refers to channel_
+  std::shared_ptr<net::Queue<net::Frame>> outgoing_;
+  HeldResults held_;
+  net::Event stop_;
+  bool stopped_ = false;
+  std::string trouble_ = "not connected yet";
+  std::uint64_t received_ = 0, sent_ = 0;
+};
+
+}  // namespace goblin::volunteer

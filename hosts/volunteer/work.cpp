@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/volunteer/work.hpp"
+
+#include <algorithm>
+
+#include "hosts/volunteer/job_runner.hpp"
+#include "hosts/volunteer/lease_math.hpp"
+
+namespace goblin::volunteer {
+namespace {
+
+constexpr int kFetchers = 3;
+
+}  // namespace
+
+Work::Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache,
+           FindPlugin find_plugin, log::Logger logger)
+    : loop_(loop),
+      config_(config),
+      cache_(cache),
+      find_plugin_(std::move(find_plugin)),
+      logger_(std::move(logger)),
+      fetch_(loop),
+      work_(loop),
+      empty_(loop),
+      wake_(loop) {}
+
+Work::~Work() = default;
+
+void Work::start() {
+  for (int i = 0; i < kFetchers; ++i) {
+    loop_.spawn(fetch_loop());
+  }
+  loop_.spawn(compute_loop());
+  loop_.spawn(tidy_loop());
+  loop_.spawn(govern_loop());
+}
+
+void Work::stop() {
+  stopped_ = true;
+  fetch_.set();
+  work_.set();
+  wake_.set();
+  empty_.set();
+  for (const auto& [key, runner] : runners_) {
+    runner->client->kill();
+  }
+}
+
+void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
+               const wire::Bytes& payload) {
+  for (auto& lease : leases.leases) {
+    auto entry = std::make_shared<Entry>();
+    entry->lab = lab;
+    entry->since = loop_.now();
+    bool sane = true;
+    bool inputs_here = true;
+    for (auto& input : lease.inputs) {
+      const auto bytes = input.spec.size_bytes();
+      if (!bytes) {
+        sane = false;
+        break;
+      }
+      if (input.is_inline()) {
+        if (input.inline_offset > payload.size() || *bytes > payload.size() - input.inline_offset) {
+          sane = false;
+          break;
+        }
+        const auto part = std::span(payload).subspan(input.inline_offset, *bytes);
+        input.inline_offset = static_cast<std::uint32_t>(entry->inline_bytes.size());
+        entry->inline_bytes.insert(entry->inline_bytes.end(), part.begin(), part.end());
+        entry->inline_bytes.resize(round_up(entry->inline_bytes.size()));
+      } else {
+        inputs_here = false;
+      }
+    }
+    for (const auto& output : lease.outputs) {
+      sane = sane && output.size_bytes().has_value();
+    }
+    entry->lease = std::move(lease);
+    Code refusal{};
+    if (!sane || entry->inline_bytes.size() > kArenaBytes / 4) {
+      refusal = Code::kInvalidArgument;
+    } else if (entry->lease.memory_bytes > config_.memory_bytes ||
+               output_bytes(entry->lease) > config_.memory_bytes) {
+      refusal = Code::kExhausted;
+    } else if (leases_.size() >= config_.slots || stopped_) {
+      refusal = Code::kUnavailable;
+    }
+    if (refusal != Code{}) {
+      wire::Results results;
+      wire::TaskResult result;
+      result.lease = entry->lease.lease;
+      result.status = static_cast<std::int32_t>(refusal);
+      results.results.push_back(result);
+      lab->send(net::make_frame(wire::FrameType::kResults, results));
+      ++counters_.failed;
+      continue;
+    }
+    entry->ready = inputs_here;
+    leases_.push_back(entry);
+    if (!inputs_here) {
+      to_fetch_.push_back(entry);
+    }
+  }
+  empty_.reset();
+  fetch_.set();
+  work_.set();
+}
+
+void Work::finish(const EntryPtr& entry) {
+  entry->cancelled = true;
+  entry->pins.clear();
+  const auto it = std::find(leases_.begin(), leases_.end(), entry);
+  if (it != leases_.end()) {
+    leases_.erase(it);
+  }
+  if (leases_.empty()) {
+    empty_.set();
+  }
+  wake_.set();
+}
+
+void Work::give_back(const EntryPtr& entry, Code reason) {
+  wire::HandBack message;
+  message.leases.push_back(entry->lease.lease);
+  message.reason = reason;
+  entry->lab->send(net::make_frame(wire::FrameType::kHandBack, message));
+  ++counters_.handed_back;
+  finish(entry);
+}
+
+void Work::cancel(const LabPort& lab, const std::vector<std::uint64_t>& leases) {
+  const std::set<std::uint64_t> wanted(leases.begin(), leases.end());
+  std::vector<EntryPtr> gone;
+  std::size_t running_left = 0;
+  for (const auto& entry : leases_) {
+    if (entry->lab.get() == &lab && wanted.contains(entry->lease.lease)) {
+      gone.push_back(entry);
+    } else if (entry->running) {
+      ++running_left;
+    }
+  }
+  bool was_running = false;
+  for (const auto& entry : gone) {
+    was_running = was_running || entry->running;
+    finish(entry);
+  }
+  if (was_running && running_left == 0 && busy_) {
+    busy_->client->cancel_work();
+  }
+}
+
+void Work::drop(const LabPort& lab) {
+  std::vector<std::uint64_t> all;
+  for (const auto& entry : leases_) {
+    if (entry->lab.get() == &lab) {
+      all.push_back(entry->lease.lease);
+    }
+  }
+  cancel(lab, all);
+}
+
+void Work::hand_back_all() {
+  std::map<std::shared_ptr<LabPort>, wire::HandBack> messages;
+  for (const auto& entry : leases_) {
+    messages[entry->lab].leases.push_back(entry->lease.lease);
+    ++counters_.handed_back;
+  }
+  for (auto& [lab, message] : messages) {
+    message.reason = Code::kUnavailable;
+    lab->send(net::make_frame(wire::FrameType::kHandBack, message));
+    cancel(*lab, message.leases);
+  }
+}
+
+void Work::pause(bool paused) {
+  paused_ = paused;
+  if (busy_) {
+    if (paused) {
+      busy_->client->pause();
+    } else {
+      busy_->client->resume();
+    }
+  }
+  work_.set();
+}
+
+std::vector<std::uint64_t> Work::running(const LabPort& lab) const {
+  std::vector<std::uint64_t> leases;
+  for (const auto& entry : leases_) {
+    if (entry->running && entry->lab.get() == &lab) {
+      leases.push_back(entry->lease.lease);
+    }
+  }
+  return leases;
+}
+
+plugin::RunnerUsage Work::usage() const {
+  plugin::RunnerUsage total;
+  for (const auto& [key, runner] : runners_) {
+    const auto usage = runner->client->usage();
+    total.resident_bytes += usage.resident_bytes;
+    total.cpu_us += usage.cpu_us;
+  }
+  return total;
+}
+
+std::string Work::idle_reason() const {
+  if (paused_) {
+    return "paused";
+  }
+  if (busy_) {
+    return "";
+  }
+  if (leases_.empty()) {
+    return last_trouble_.empty() ? "no lab node has work for this host now" : last_trouble_;
+  }
+  return "inputs are being fetched, or results wait to be collected";
+}
+
+net::Task<void> Work::drained() {
+  while (!leases_.empty() && !stopped_) {
+    empty_.reset();
+    co_await empty_.wait();
+  }
+}
+
+}  // namespace goblin::volunteer

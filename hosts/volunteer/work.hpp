@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Leases of a host: their inputs are fetched, then they are computed, in batches when they are
+// small, by one runner per job. Loop's thread only.
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+
+#include "core/store/blob_cache.hpp"
+#include "hosts/volunteer/config.hpp"
+#include "hosts/volunteer/held_results.hpp"
+
+namespace goblin::volunteer {
+
+/// Where a lease came from and its result goes.
+class LabPort {
+ public:
+  virtual ~LabPort() = default;
+  [[nodiscard]] virtual const wire::Digest& pin() const = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  virtual net::Task<Result<std::uint64_t>> fetch(wire::Digest digest, std::uint64_t offset,
+                                                 std::shared_ptr<net::BlobSink> sink) = 0;
+  virtual void send(net::Frame frame) = 0;
+  virtual HeldResults& held() = 0;
+};
+
+/// The bytes of a plugin that the coordinator's catalogue names; refuses what the volunteer did not
+/// allow.
+using FindPlugin =
+    std::function<net::Task<Result<std::shared_ptr<const net::UniqueFd>>>(wire::Digest)>;
+
+struct WorkCounters {
+  std::uint64_t computed = 0, failed = 0, handed_back = 0;
+  std::uint64_t compute_us = 0, peak_bytes = 0;
+};
+
+class Work {
+ public:
+  Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache, FindPlugin find_plugin,
+       log::Logger logger);
+  ~Work();
+
+  /// Spawns the loops. They end with stop().
+  void start();
+  void add(const std::shared_ptr<LabPort>& lab, wire::Leases leases, const wire::Bytes& payload);
+  void cancel(const LabPort& lab, const std::vector<std::uint64_t>& leases);
+  /// The connection is gone: its leases end.
+  void drop(const LabPort& lab);
+  /// Gives every lease back, running ones too.
+  void hand_back_all();
+  void pause(bool paused);
+  void stop();
+
+  /// Something that was waited for may be here: memory, a blob.
+  void wake() { work_.set(); }
+
+  [[nodiscard]] std::size_t leases() const { return leases_.size(); }
+  [[nodiscard]] std::vector<std::uint64_t> running(const LabPort& lab) const;
+  [[nodiscard]] const WorkCounters& counters() const { return counters_; }
+  [[nodiscard]] plugin::RunnerUsage usage() const;
+  [[nodiscard]] std::size_t runners() const { return runners_.size(); }
+  [[nodiscard]] double cpu_used() const {
+    return cpu_used_;
+  }  ///< fraction of `threads`, last second
+  /// Empty while something is computed, else why not.
+  [[nodiscard]] std::string idle_reason() const;
+  /// Completes when no lease is left.
+  net::Task<void> drained();
+
+ private:
+  struct JobRunner;
+  struct Entry {
+    std::shared_ptr<LabPort> lab;
+    wire::Lease lease;
+    wire::Bytes inline_bytes;
+    std::vector<std::shared_ptr<store::BlobCache::Pin>> pins;  ///< one per input; null: inline
+    bool ready = false, running = false, cancelled = false;
+    net::TimePoint since;
+    std::uint64_t fetch_us = 0;
+  };
+  using EntryPtr = std::shared_ptr<Entry>;
+  using Key = std::pair<wire::Digest, std::uint64_t>;  ///< lab node, job
+
+  net::Task<void> fetch_loop();
+  net::Task<Result<void>> fetch_inputs(EntryPtr entry);
+  net::Task<void> compute_loop();
+  std::vector<EntryPtr> next_batch();
+  net::Task<void> compute(std::vector<EntryPtr> batch);
+  net::Task<Result<std::shared_ptr<JobRunner>>> runner_for(const Entry& entry);
+  net::Task<Result<wire::RunnerTask>> task_of(JobRunner& runner, EntryPtr entry,
+                                              std::uint32_t segment, std::uint64_t& offset,
+                                              std::vector<std::uint64_t>& places);
+  void finish(const EntryPtr& entry);
+  void give_back(const EntryPtr& entry, Code reason);
+  net::Task<void> tidy_loop();
+  net::Task<void> govern_loop();
+
+  net::Loop& loop_;
+  const HostConfig& config_;
+  store::BlobCache& cache_;
+  FindPlugin find_plugin_;
+  log::Logger logger_;
+  std::list<EntryPtr> leases_;  ///< in the order of arrival
+  std::deque<EntryPtr> to_fetch_;
+  std::map<Key, std::shared_ptr<JobRunner>> runners_;
+  std::shared_ptr<JobRunner> busy_;
+  WorkCounters counters_;
+  net::Event fetch_, work_, empty_, wake_;
+  bool paused_ = false, stopped_ = false;
+  double cpu_used_ = 0;
+  std::string last_trouble_;
+};
+
+}  // namespace goblin::volunteer

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Leases are computed.
+#include <algorithm>
+#include <cstring>
+
+#include "core/net/sha256.hpp"
+#include "hosts/volunteer/job_runner.hpp"
+#include "hosts/volunteer/lease_math.hpp"
+
+namespace goblin::volunteer {
+namespace {
+
+constexpr std::uint64_t kBatchUs = 50'000;  ///< a batch of small tasks takes about so long
+constexpr std::size_t kMaxBatch = 256;
+
+}  // namespace
+
+std::vector<Work::EntryPtr> Work::next_batch() {
+  std::vector<EntryPtr> batch;
+  if (paused_) {
+    return batch;
+  }
+  Key key;
+  std::uint64_t arena = 0;
+  std::size_t limit = kMaxBatch;
+  for (const auto& entry : leases_) {
+    if (!entry->ready || entry->running || entry->cancelled) {
+      continue;
+    }
+    const std::uint64_t bytes = output_bytes(entry->lease);
+    const std::uint64_t held = entry->lab->held().bytes();
+    if (held > 0 && held + entry->lease.memory_bytes > config_.memory_bytes) {
+      continue;  // results wait to be collected: their memory is needed first
+    }
+    const Key own{entry->lab->pin(), entry->lease.job};
+    const bool small = bytes < kOwnBuffer;
+    if (batch.empty()) {
+      key = own;
+      batch.push_back(entry);
+      if (!small || entry->pins.size() > 8) {
+        break;
+      }
+      arena = bytes + entry->inline_bytes.size();
+      const auto runner = runners_.find(key);
+      const std::uint64_t each =
+          runner == runners_.end() ? kBatchUs : std::max<std::uint64_t>(runner->second->task_us, 1);
+      limit = std::clamp<std::size_t>(kBatchUs / each, 1, kMaxBatch);
+    } else if (own == key && small && !entry->lease.outputs.empty()) {
+      arena += bytes + entry->inline_bytes.size();
+      if (arena > kArenaBytes) {
+        break;
+      }
+      batch.push_back(entry);
+    }
+    if (batch.size() >= limit) {
+      break;
+    }
+  }
+  return batch;
+}
+
+net::Task<void> Work::compute_loop() {
+  while (!stopped_) {
+    auto batch = next_batch();
+    if (batch.empty()) {
+      work_.reset();
+      (void)co_await work_.wait_for(net::Milliseconds(500));
+      continue;
+    }
+    for (const auto& entry : batch) {
+      entry->running = true;
+    }
+    co_await compute(std::move(batch));
+    busy_.reset();
+  }
+}
+
+net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry& entry) {
+  const Key key{entry.lab->pin(), entry.lease.job};
+  const wire::Digest digest = entry.lease.plugin;
+  if (const auto it = runners_.find(key); it != runners_.end()) {
+    if (it->second->client->alive() && it->second->plugin == digest) {
+      it->second->used = loop_.now();
+      co_return it->second;
+    }
+    runners_.erase(it);
+  }
+  GOBLIN_CO_TRY(std::shared_ptr<const net::UniqueFd> memfd, co_await find_plugin_(digest));
+  plugin::RunnerOptions options = config_.runner;
+  options.plugin_fd = memfd->get();
+  options.threads = config_.threads;
+  options.memory_bytes = config_.memory_bytes;
+  options.nice = config_.nice;
+  GOBLIN_CO_TRY(std::unique_ptr<plugin::RunnerClient> client,
+                co_await plugin::RunnerClient::start(loop_, std::move(options)));
+  GOBLIN_CO_TRY(std::shared_ptr<SharedBuffer> arena, SharedBuffer::create(kArenaBytes));
+  GOBLIN_CO_TRY(const std::uint32_t segment, co_await client->map(arena->fd(), kArenaBytes, true));
+  auto runner = std::make_shared<JobRunner>();
+  runner->client = std::move(client);
+  runner->plugin = digest;
+  runner->arena = std::move(arena);
+  runner->arena_segment = segment;
+  runner->used = loop_.now();
+  runners_.insert_or_assign(key, runner);
+  co_return runner;
+}
+
+net::Task<Result<wire::RunnerTask>> Work::task_of(JobRunner& runner, EntryPtr entry,
+                                                  std::uint32_t segment, std::uint64_t& offset,
+                                                  std::vector<std::uint64_t>& places) {
+  wire::RunnerTask task;
+  task.id = entry->lease.lease;
+  task.kind = entry->lease.kind;
+  task.params = entry->lease.params;
+  std::uint64_t arena_at = runner.arena_used;
+  if (!entry->inline_bytes.empty()) {
+    std::memcpy(runner.arena->bytes().data() + arena_at, entry->inline_bytes.data(),
+                entry->inline_bytes.size());
+    runner.arena_used += round_up(entry->inline_bytes.size());
+  }
+  for (std::size_t i = 0; i < entry->lease.inputs.size(); ++i) {
+    const auto& input = entry->lease.inputs[i];
+    wire::TensorAt at;
+    at.dtype = input.spec.dtype;
+    at.shape = input.spec.shape;
+    if (input.is_inline()) {
+      at.segment = runner.arena_segment;
+      at.offset = arena_at + input.inline_offset;
+    } else {
+      const auto& pin = entry->pins.at(i);
+      if (pin->size() != input.spec.size_bytes().value_or(0)) {
+        co_return fail(Code::kInvalidArgument, "an input's blob has another size than its type");
+      }
+      const auto mapped = runner.inputs.find(input.digest);
+      if (mapped != runner.inputs.end()) {
+        at.segment = mapped->second;
+      } else {
+        GOBLIN_CO_TRY(at.segment, co_await runner.client->map(pin->fd(), pin->size(), false));
+        runner.inputs.emplace(input.digest, at.segment);
+      }
+    }
+    task.inputs.push_back(std::move(at));
+  }
+  for (const auto& spec : entry->lease.outputs) {
+    wire::TensorAt at;
+    at.dtype = spec.dtype;
+    at.shape = spec.shape;
+    at.segment = segment;
+    at.offset = offset;
+    places.push_back(offset);
+    offset += round_up(spec.size_bytes().value_or(0));
+    task.outputs.push_back(std::move(at));
+  }
+  co_return task;
+}
+
+net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
+  const auto lab = batch.front()->lab;
+  auto started_runner = co_await runner_for(*batch.front());
+  if (!started_runner) {
+    const Error error = std::move(started_runner).error();
+    logger_.warn("runner: " + error.message);
+    last_trouble_ = error.message;
+    for (const auto& entry : batch) {
+      if (!entry->cancelled) {
+        give_back(entry, error.code);
+      }
+    }
+    co_return;
+  }
+  const std::shared_ptr<JobRunner> runner = std::move(*started_runner);
+  busy_ = runner;
+  runner->arena_used = 0;
+
+  std::shared_ptr<SharedBuffer> own;
+  std::uint32_t own_segment = 0;
+  Result<void> prepared;
+  if (output_bytes(batch.front()->lease) >= kOwnBuffer) {
+    auto made = SharedBuffer::create(output_bytes(batch.front()->lease));
+    if (made) {
+      own = std::move(*made);
+      auto mapped = co_await runner->client->map(own->fd(), own->size(), true);
+      if (mapped) {
+        own_segment = *mapped;
+      } else {
+        prepared = fail(std::move(mapped).error());
+      }
+    } else {
+      prepared = fail(std::move(made).error());
+    }
+  }
+  wire::Execute request;
+  std::vector<std::vector<std::uint64_t>> places(batch.size());
+  std::uint32_t deadline_ms = 1;
+  for (std::size_t i = 0; i < batch.size() && prepared; ++i) {
+    std::uint64_t own_at = 0;
+    const EntryPtr& entry = batch[i];
+    auto task = co_await task_of(*runner, entry, own ? own_segment : runner->arena_segment,
+                                 own ? own_at : runner->arena_used, places[i]);
+    if (task) {
+      request.tasks.push_back(std::move(*task));
+      deadline_ms = std::max(deadline_ms, entry->lease.deadline_ms);
+    } else {
+      prepared = fail(std::move(task).error());
+    }
+  }
+  Result<wire::Executed> executed = fail(Code::kInternal, "");
+  if (prepared) {
+    if (paused_) {
+      runner->client->pause();
+    }
+    executed = co_await runner->client->execute(std::move(request), net::Milliseconds(deadline_ms));
+  } else {
+    executed = fail(std::move(prepared).error());
+  }
+  if (own) {
+    std::vector<std::uint32_t> unmapped(1, own_segment);
+    (void)co_await runner->client->unmap(std::move(unmapped));
+  }
+
+  // What the next leases of this job do not need is unmapped: its memory counts.
+  if (!runner->inputs.empty()) {
+    std::set<wire::Digest> needed;
+    for (const auto& entry : leases_) {
+      if (entry->lab == lab && !entry->running && entry->lease.job == batch.front()->lease.job) {
+        for (const auto& input : entry->lease.inputs) {
+          needed.insert(input.digest);
+        }
+      }
+    }
+    std::vector<std::uint32_t> unmapped;
+    std::erase_if(runner->inputs, [&](const auto& item) {
+      if (needed.contains(item.first)) {
+        return false;
+      }
+      unmapped.push_back(item.second);
+      return true;
+    });
+    if (!unmapped.empty()) {
+      (void)co_await runner->client->unmap(std::move(unmapped));
+    }
+  }
+  runner->used = loop_.now();
+
+  wire::Results results;
+  wire::Bytes payload;
+  if (!executed) {
+    logger_.warn("runner: " + executed.error().message);
+    last_trouble_ = executed.error().message;
+  } else {
+    counters_.peak_bytes = std::max(counters_.peak_bytes, executed->peak_bytes);
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const EntryPtr entry = batch[i];
+    if (entry->cancelled) {
+      continue;
+    }
+    if (!executed && batch.size() > 1) {
+      entry->running = false;  // one of them broke the runner: each is tried by itself
+      runner->task_us = kBatchUs;
+      continue;
+    }
+    wire::TaskResult result;
+    result.lease = entry->lease.lease;
+    result.fetch_us = entry->fetch_us;
+    if (!executed) {
+      result.status = static_cast<std::int32_t>(executed.error().code);
+    } else if (i >= executed->tasks.size() || executed->tasks[i].id != result.lease) {
+      result.status = GOBLIN_INTERNAL;
+    } else {
+      result.status = executed->tasks[i].status;
+      result.compute_us = executed->tasks[i].compute_us;
+      result.peak_bytes = executed->peak_bytes;
+      if (result.status != GOBLIN_OK) {
+        logger_.warn("a task failed: " + executed->tasks[i].message);
+      }
+    }
+    if (result.status == GOBLIN_OK) {
+      runner->task_us = (runner->task_us * 7 + result.compute_us + 20) / 8;
+      const auto& buffer = own ? own : runner->arena;
+      std::vector<std::span<std::byte>> outputs;
+      std::vector<wire::TensorSpec> specs = entry->lease.outputs;
+      for (std::size_t o = 0; o < specs.size(); ++o) {
+        outputs.push_back(buffer->bytes().subspan(places[i][o], specs[o].size_bytes().value_or(0)));
+      }
+      if (config_.filter) {
+        const auto delay = config_.filter->apply(entry->lease, specs, outputs);
+        if (delay.count() > 0) {
+          co_await loop_.sleep(delay);
+          if (entry->cancelled || stopped_) {
+            continue;
+          }
+        }
+      }
+      std::vector<HeldOutput> held;
+      for (std::size_t o = 0; o < outputs.size(); ++o) {
+        wire::TensorRef ref;
+        ref.spec = specs[o];
+        const auto bytes = outputs[o];
+        if (bytes.size() <= wire::kInlineBytes) {
+          ref.inline_offset = static_cast<std::uint32_t>(payload.size());
+          payload.insert(payload.end(), bytes.begin(), bytes.end());
+        } else {
+          HeldOutput output;
+          output.bytes = bytes.size();
+          if (own) {
+            output.shared = own;
+            output.offset = places[i][o];
+            auto hash = [own, bytes] { return net::sha256(wire::ByteView(bytes)); };
+            output.digest = co_await loop_.offload(hash);
+            if (entry->cancelled || stopped_) {
+              break;
+            }
+          } else {
+            output.heap = std::make_shared<const wire::Bytes>(bytes.begin(), bytes.end());
+            output.digest = net::sha256(wire::ByteView(*output.heap));
+          }
+          ref.digest = output.digest;
+          held.push_back(std::move(output));
+        }
+        result.outputs.push_back(std::move(ref));
+      }
+      if (entry->cancelled || stopped_) {
+        continue;
+      }
+      if (config_.filter) {
+        config_.filter->after_commit(entry->lease, outputs);
+      }
+      if (!held.empty()) {
+        lab->held().hold(result.lease, std::move(held));
+      }
+      ++counters_.computed;
+      counters_.compute_us += result.compute_us;
+      last_trouble_.clear();
+    } else {
+      ++counters_.failed;
+    }
+    results.results.push_back(std::move(result));
+    finish(entry);
+    if (payload.size() > (512u << 10)) {
+      lab->send(net::make_frame(wire::FrameType::kResults, results, std::move(payload)));
+      results.results.clear();
+      payload.clear();
+    }
+  }
+  if (!results.results.empty()) {
+    lab->send(net::make_frame(wire::FrameType::kResults, results, std::move(payload)));
+  }
+}
+
+}  // namespace goblin::volunteer

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Inputs of leases come in.
+#include <algorithm>
+
+#include "hosts/volunteer/job_runner.hpp"
+#include "hosts/volunteer/lease_math.hpp"
+
+namespace goblin::volunteer {
+net::Task<void> Work::fetch_loop() {
+  while (!stopped_) {
+    if (to_fetch_.empty()) {
+      fetch_.reset();
+      co_await fetch_.wait();
+      continue;
+    }
+    const EntryPtr entry = to_fetch_.front();
+    to_fetch_.pop_front();
+    if (entry->cancelled) {
+      continue;
+    }
+    const auto started = loop_.now();
+    auto done = co_await fetch_inputs(entry);
+    if (entry->cancelled) {
+      continue;
+    }
+    if (done) {
+      entry->fetch_us = micros(started, loop_.now());
+      entry->ready = true;
+      work_.set();
+    } else {
+      logger_.warn("inputs of a lease: " + done.error().message);
+      last_trouble_ = "inputs could not be fetched: " + done.error().message;
+      give_back(entry, done.error().code);
+    }
+  }
+}
+
+net::Task<Result<void>> Work::fetch_inputs(EntryPtr entry) {
+  for (const auto& input : entry->lease.inputs) {
+    if (input.is_inline()) {
+      entry->pins.push_back(nullptr);
+      continue;
+    }
+    while (true) {
+      if (entry->cancelled || stopped_) {
+        co_return fail(Code::kCancelled, "the lease has ended");
+      }
+      if (auto pin = cache_.find(input.digest)) {
+        entry->pins.push_back(std::move(*pin));
+        break;
+      }
+      auto download = cache_.download(input.digest);
+      if (!download) {
+        if (download.error().code != Code::kUnavailable) {
+          co_return fail(std::move(download).error());
+        }
+        // Another lease fetches the same blob.
+        wake_.reset();
+        (void)co_await wake_.wait_for(net::Milliseconds(200));
+        continue;
+      }
+      const std::uint64_t offset = (*download)->offset();
+      auto fetched = co_await entry->lab->fetch(input.digest, offset, (*download)->sink());
+      if (!fetched) {
+        const bool others = std::any_of(leases_.begin(), leases_.end(), [&](const auto& other) {
+          return other != entry && !other->pins.empty();
+        });
+        download->reset();
+        if (fetched.error().code == Code::kExhausted && others) {
+          wake_.reset();
+          (void)co_await wake_.wait_for(net::Milliseconds(1000));
+          continue;
+        }
+        co_return fail(std::move(fetched).error());
+      }
+      // Shared, so that the worker owns what it uses.
+      std::shared_ptr<store::BlobCache::Download> kept = std::move(*download);
+      auto commit = [kept] { return kept->commit(); };
+      auto pin = co_await loop_.offload(commit);
+      wake_.set();
+      if (!pin) {
+        co_return fail(std::move(pin).error());
+      }
+      entry->pins.push_back(std::move(*pin));
+      break;
+    }
+  }
+  co_return Result<void>{};
+}
+
+}  // namespace goblin::volunteer
