@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// The coordinator: knows hosts and lab nodes by their keys, says who serves whom, and offers the
+// catalogue of plugins. Sees no task and no data.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/log/log.hpp"
+#include "core/net/loop.hpp"
+#include "core/scheduler/matchmaker.hpp"
+
+namespace goblin::coordinator {
+
+struct CoordinatorConfig {
+  std::string state_dir;  ///< registry, identity, added plugins
+  std::string address = "0.0.0.0";
+  std::uint16_t port = 0;  ///< 0: any free one
+  std::string socket;      ///< of `goblin coordinator status`; empty: in state_dir
+  std::vector<std::string> plugin_dirs;
+  std::vector<std::string> plugins;      ///< single files
+  std::vector<wire::Digest> validators;  ///< hosts that every lab node may trust
+  std::vector<wire::Digest> labs;        ///< lab nodes admitted; empty: every one
+  scheduler::Matchmaker::Config matchmaking;
+  net::Milliseconds update_every{500};
+  std::uint32_t max_peers = 10'000;
+  log::Options log;
+  int ready_fd = -1;  ///< told "port pin\n" once it listens
+};
+
+/// Blocks. Errors name what could not be opened and what to do.
+Result<void> run_coordinator(const CoordinatorConfig& config);
+
+}  // namespace goblin::coordinator

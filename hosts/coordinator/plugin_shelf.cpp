@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/coordinator/plugin_shelf.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "core/net/sha256.hpp"
+#include "core/net/unique_fd.hpp"
+#include "core/plugin/note.hpp"
+#include "core/plugin/sealed_file.hpp"
+#include "core/registry/kind_registry.hpp"
+
+namespace goblin::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSource final : public net::BlobSource {
+ public:
+  FileSource(net::UniqueFd fd, std::uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  [[nodiscard]] std::uint64_t size() const override { return size_; }
+  Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
+    while (!out.empty()) {
+      const ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (n < 0 && errno == EINTR) {
+        continue;
+      }
+      if (n <= 0) {
+        return fail(Code::kCorrupt, "a plugin's file became shorter");
+      }
+      out = out.subspan(static_cast<std::size_t>(n));
+      offset += static_cast<std::uint64_t>(n);
+    }
+    return {};
+  }
+
+ private:
+  net::UniqueFd fd_;
+  std::uint64_t size_;
+};
+
+struct Read {
+  wire::CatalogEntry entry;
+  std::vector<plugin::KindId> kinds;
+};
+
+Result<Read> read_plugin(const std::string& path) {
+  GOBLIN_TRY(const net::UniqueFd memfd, plugin::make_sealed_memfd_from(path));
+  GOBLIN_TRY(const plugin::FileMap map, plugin::FileMap::open(memfd.get()));
+  auto note = plugin::read_note(map.bytes());
+  if (!note) {
+    return fail(note.error().with_context("plugin '" + path + "'"));
+  }
+  Read read;
+  read.entry.plugin = net::sha256(map.bytes());
+  read.entry.size = map.bytes().size();
+  read.entry.abi_major = note->abi_major;
+  read.entry.abi_minor = note->abi_minor;
+  for (const auto& kind : note->kinds) {
+    read.entry.kinds.push_back({kind.name, kind.version});
+  }
+  read.kinds = std::move(note->kinds);
+  return read;
+}
+
+}  // namespace
+
+Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directories,
+                                      const std::vector<std::string>& files,
+                                      const log::Logger& logger) {
+  std::vector<std::string> paths = files;
+  for (const auto& directory : directories) {
+    std::error_code error;
+    std::vector<std::string> found;
+    for (const auto& item : fs::directory_iterator(directory, error)) {
+      if (item.path().extension() == ".so") {
+        found.push_back(item.path().string());
+      }
+    }
+    if (error) {
+      return fail(Code::kNotFound, "plugin directory '" + directory + "': " + error.message());
+    }
+    std::sort(found.begin(), found.end());
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
+  PluginShelf shelf;
+  KindRegistry registry;
+  for (const auto& path : paths) {
+    auto read = read_plugin(path);
+    if (!read) {
+      logger.warn("left out: " + read.error().message);
+      continue;
+    }
+    if (shelf.paths_.contains(read->entry.plugin)) {
+      continue;
+    }
+    if (auto added = registry.add(read->entry.plugin, read->kinds, path); !added) {
+      logger.warn("left out: " + added.error().message);
+      continue;
+    }
+    shelf.paths_.emplace(read->entry.plugin, path);
+    shelf.catalog_.entries.push_back(std::move(read->entry));
+  }
+  return shelf;
+}
+
+Result<wire::CatalogEntry> PluginShelf::add(const std::string& directory, const std::string& file) {
+  GOBLIN_TRY(Read read, read_plugin(file));
+  GOBLIN_TRY_VOID(plugin::check_abi("plugin", read.entry.abi_major, read.entry.abi_minor));
+  std::error_code error;
+  fs::create_directories(directory, error);
+  const fs::path target = fs::path(directory) / (read.entry.plugin.hex() + ".so");
+  const fs::path part = target.string() + ".part";
+  fs::copy_file(file, part, fs::copy_options::overwrite_existing, error);
+  if (!error) {
+    fs::rename(part, target, error);
+  }
+  if (error) {
+    return fail(Code::kUnavailable,
+                "'" + file + "' cannot be copied to '" + directory + "': " + error.message());
+  }
+  return read.entry;
+}
+
+Result<std::shared_ptr<net::BlobSource>> PluginShelf::find(const wire::Digest& digest) const {
+  const auto it = paths_.find(digest);
+  if (it == paths_.end()) {
+    return fail(Code::kNotFound, "the catalogue has no such plugin");
+  }
+  net::UniqueFd fd(::open(it->second.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto entry = std::find_if(catalog_.entries.begin(), catalog_.entries.end(),
+                                  [&](const wire::CatalogEntry& e) { return e.plugin == digest; });
+  if (!fd || entry == catalog_.entries.end()) {
+    return fail(Code::kNotFound, "a plugin's file has gone: " + std::string(std::strerror(errno)));
+  }
+  return std::make_shared<FileSource>(std::move(fd), entry->size);
+}
+
+}  // namespace goblin::coordinator
