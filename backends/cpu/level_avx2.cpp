@@ -29,10 +29,8 @@ struct Avx2 {
                                                      Vector<double> z) {
     return _mm256_fmadd_pd(x, y, z);
   }
-  template <class In, class T, int kWidth>
-  GOBLIN_NUMERICS_INLINE static bool transpose(T*, const char*, std::int64_t, std::int64_t) {
-    return false;
-  }
+  template <class T>
+  static constexpr bool kTransposes = false;
 };
 
 }  // namespace

@@ -42,10 +42,8 @@ struct Baseline {
     for (unsigned l = 0; l < sizeof(V) / sizeof(v[0]); ++l) v[l] = one_fused(x[l], y[l], z[l]);
     return v;
   }
-  template <class In, class T, int kWidth>
-  GOBLIN_NUMERICS_INLINE static bool transpose(T*, const char*, std::int64_t, std::int64_t) {
-    return false;
-  }
+  template <class T>
+  static constexpr bool kTransposes = false;
 };
 
 }  // namespace

@@ -154,6 +154,10 @@ void tile(const void* a_panel, const void* b_panel, std::int64_t steps, void* c,
   }
 }
 
+/// Rows of the source that packing asks for ahead of time: each is in a page of its own, where the
+/// hardware's prefetchers do not look.
+inline constexpr std::int64_t kPrefetchSteps = 6;
+
 /// One element of the source, widened; part 1 is the imaginary part.
 template <class In, class T>
 GOBLIN_NUMERICS_INLINE T element(const char* at, int part) {
@@ -170,36 +174,71 @@ GOBLIN_NUMERICS_INLINE T element(const char* at, int part) {
   }
 }
 
+/// Contiguous lanes. Several panels at once: a row of the source is then read in long pieces, which
+/// matters more than writing to few places.
+template <class In, class Family, int kWidth, bool interleave, int kPanels>
+GOBLIN_NUMERICS_INLINE void pack_contiguous(typename Family::Element* out, const char* source,
+                                            std::int64_t step_stride, std::int64_t steps) {
+  using T = typename Family::Element;
+  constexpr int kParts = Family::kParts;
+  constexpr std::int64_t kItem = static_cast<std::int64_t>(sizeof(In)) * kParts;
+  constexpr int kLaneStep = interleave ? kParts : 1;
+  constexpr int kPartStep = interleave ? 1 : kWidth;
+  for (std::int64_t p = 0; p < steps; ++p) {
+    const char* const row = source + p * step_stride;
+    if (p + kPrefetchSteps < steps) {
+      for (std::int64_t ahead = 0; ahead < kPanels * kWidth * kItem; ahead += 64) {
+        __builtin_prefetch(row + kPrefetchSteps * step_stride + ahead);
+      }
+    }
+    for (int panel = 0; panel < kPanels; ++panel) {
+      T* const to = out + (panel * steps + p) * (kWidth * kParts);
+      const char* const at = row + panel * kWidth * kItem;
+      for (int part = 0; part < kParts; ++part) {
+        for (int l = 0; l < kWidth; ++l) {
+          to[l * kLaneStep + part * kPartStep] = element<In, T>(at + l * kItem, part);
+        }
+      }
+    }
+  }
+}
+
 /// `In` is the type of a part in memory. `interleave`: complex parts side by side (A), else apart.
 template <class Isa, class In, class Family, int kWidth, bool interleave>
 void pack(void* panels, const char* source, std::int64_t lane_stride, std::int64_t step_stride,
           std::int64_t lanes, std::int64_t steps) {
   using T = typename Family::Element;
   constexpr int kParts = Family::kParts;
+  constexpr int kTogether = 4;
   constexpr std::int64_t kItem = static_cast<std::int64_t>(sizeof(In)) * kParts;
   constexpr int kLaneStep = interleave ? kParts : 1;
   constexpr int kPartStep = interleave ? 1 : kWidth;
   T* out = static_cast<T*>(panels);
-  for (std::int64_t first = 0; first < lanes; first += kWidth) {
+  const std::int64_t panel = steps * kWidth * kParts;
+  std::int64_t first = 0;
+  if (lane_stride == kItem) {
+    for (; lanes - first >= kTogether * kWidth; first += kTogether * kWidth) {
+      pack_contiguous<In, Family, kWidth, interleave, kTogether>(out, source + first * kItem,
+                                                                 step_stride, steps);
+      out += kTogether * panel;
+    }
+    for (; lanes - first >= kWidth; first += kWidth) {
+      pack_contiguous<In, Family, kWidth, interleave, 1>(out, source + first * kItem, step_stride,
+                                                         steps);
+      out += panel;
+    }
+  }
+  if constexpr (kParts == 1 && sizeof(In) == sizeof(T) && Isa::template kTransposes<T>) {
+    if (step_stride == kItem) {
+      for (; lanes - first >= kWidth; first += kWidth) {
+        Isa::template transpose<kWidth>(out, source + first * lane_stride, lane_stride, steps);
+        out += panel;
+      }
+    }
+  }
+  for (; first < lanes; first += kWidth) {
     const char* const from = source + first * lane_stride;
     const std::int64_t left = lanes - first;
-    if (left >= kWidth && lane_stride == kItem) {
-      for (std::int64_t p = 0; p < steps; ++p) {
-        const char* const at = from + p * step_stride;
-        for (int part = 0; part < kParts; ++part) {
-          for (int l = 0; l < kWidth; ++l) {
-            out[l * kLaneStep + part * kPartStep] = element<In, T>(at + l * kItem, part);
-          }
-        }
-        out += kWidth * kParts;
-      }
-      continue;
-    }
-    if (left >= kWidth && step_stride == kItem && kParts == 1 &&
-        Isa::template transpose<In, T, kWidth>(out, from, lane_stride, steps)) {
-      out += steps * kWidth * kParts;
-      continue;
-    }
     const int width = left < kWidth ? static_cast<int>(left) : kWidth;
     for (std::int64_t p = 0; p < steps; ++p) {
       const char* const at = from + p * step_stride;
