@@ -44,7 +44,9 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "backends/cpu/": ("sdk/include/", "backends/common/", "backends/cpu/"),
     "backends/gpu/": ("sdk/include/", "backends/common/", "backends/gpu/"),
     "plugins/": ("sdk/include/", "sdk/graph/"),  # and its own folder, see allowed_folders
-    "hosts/": ("sdk/include/", "sdk/graph/", "core/", "hosts/common/"),  # and its own folder
+    # And its own folder; hosts/link is how lab node and host speak to the coordinator.
+    "hosts/": ("sdk/include/", "sdk/graph/", "core/", "hosts/common/", "hosts/link/"),
+    "hosts/common/": ("sdk/include/", "sdk/graph/", "core/", "hosts/common/"),
     "hosts/cli/": ("sdk/include/", "sdk/graph/", "core/", "hosts/"),
     "tests/": ("",),
     "examples/": ("sdk/include/",),
