@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-CXX_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hip", ".hpp"})
+CXX_SUFFIXES = frozenset({".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hip", ".hpp", ".inc"})
 PROJECT_FOLDERS = ("sdk/", "core/", "backends/", "plugins/", "hosts/", "tests/", "examples/")
 
 
