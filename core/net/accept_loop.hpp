@@ -26,6 +26,7 @@ class AcceptLoop {
   ~AcceptLoop();
   Task<Result<std::unique_ptr<Channel>>> accept();
   void close();
+  [[nodiscard]] int fd() const { return socket_.get(); }
 
  private:
   struct Counts;

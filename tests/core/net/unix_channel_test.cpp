@@ -2,6 +2,8 @@
 // The framing core, over Unix sockets: what it shares with TLS, and what only local peers may do.
 #include <sys/un.h>
 
+#include <cstring>
+
 #include "net_test.hpp"
 
 namespace goblin::net {
