@@ -10,7 +10,7 @@ endif()
 
 add_library(goblin_options INTERFACE)
 target_compile_options(goblin_options INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers -Werror
+  -Wall -Wextra -Wpedantic -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers -Werror
   -fstack-protector-strong
   "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" "-ffile-prefix-map=${CMAKE_BINARY_DIR}/=")
 target_link_options(goblin_options INTERFACE -Wl,-z,relro,-z,now)

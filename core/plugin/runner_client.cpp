@@ -190,16 +190,25 @@ struct RunnerClient::State {
     }
   }
 
-  /// Queues a request and waits for its answer.
-  static Task<Result<wire::Bytes>> ask(std::shared_ptr<State> self, Frame frame, FrameType answer,
-                                       Milliseconds deadline) {
+  /// Queues a request and waits for its answer. An answer that cannot be read ends the runner.
+  template <typename Reply>
+  static Task<Result<Reply>> ask(std::shared_ptr<State> self, Frame frame, FrameType answer,
+                                 Milliseconds deadline, Result<Reply> (*decode)(wire::ByteView)) {
     auto request = std::make_shared<Request>(self->loop);
     request->frame = std::move(frame);
     request->answer = answer;
     request->deadline = deadline;
     self->requests.push(request);
     co_await request->done.wait();
-    co_return std::move(request->result);
+    if (!request->result) {
+      co_return fail(request->result.error());
+    }
+    Result<Reply> reply = decode(*request->result);
+    if (!reply) {
+      self->kill({Code::kCorrupt, "the runner's answer cannot be read: " + reply.error().message});
+      co_return fail(*self->error);
+    }
+    co_return reply;
   }
 
   /// Sends a frame that has no answer.
@@ -260,14 +269,21 @@ RunnerClient::~RunnerClient() {
 }
 
 Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start(net::Loop& loop,
-                                                                RunnerOptions options) {
+                                                                const RunnerOptions& options) {
+  return start_copied(loop, options);
+}
+
+Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop& loop,
+                                                                       RunnerOptions options) {
   GOBLIN_CO_TRY(auto sockets, make_sockets());
   GOBLIN_CO_TRY(net::UniqueFd plugin_fd, duplicate(options.plugin_fd));
-  GOBLIN_CO_TRY(ChildProcess child, ChildProcess::start({options.runner,
-                                                         {"--nice", std::to_string(options.nice),
-                                                          "--parent", std::to_string(::getpid())},
-                                                         std::move(sockets.second),
-                                                         options.show_stderr}));
+  ChildProcess::Options how;
+  how.program = options.runner;
+  how.arguments = {"--nice", std::to_string(options.nice), "--parent", std::to_string(::getpid())};
+  how.socket = std::move(sockets.second);
+  how.show_stderr = options.show_stderr;
+  GOBLIN_CO_TRY(ChildProcess child, ChildProcess::start(how));
+  how.socket.reset();  // or its end would never be seen
   GOBLIN_CO_TRY(auto channel, net::adopt_unix(loop, std::move(sockets.first)));
   channel->set_state(wire::PeerState::kOpen);
   channel->set_limits({.idle = Milliseconds(0)});
@@ -289,9 +305,12 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start(net::Loop& loop,
                        std::to_string(GOBLIN_ABI_MAJOR) + "." + std::to_string(GOBLIN_ABI_MINOR) +
                        ": install both from one version");
   }
-  Frame load = net::make_frame(
-      FrameType::kRunnerLoad,
-      wire::RunnerLoad{options.backend, options.device, options.threads, options.memory_bytes});
+  wire::RunnerLoad request;
+  request.backend = options.backend;
+  request.device = options.device;
+  request.threads = options.threads;
+  request.memory_bytes = options.memory_bytes;
+  Frame load = net::make_frame(FrameType::kRunnerLoad, request);
   load.fds.push_back(std::move(plugin_fd));
   (void)co_await state->channel->send(std::move(load));
   bytes = co_await State::receive(state, FrameType::kRunnerLoaded);
@@ -328,31 +347,30 @@ Task<Result<std::uint32_t>> RunnerClient::map(int fd, std::uint64_t size, bool w
 }
 
 Task<Result<void>> RunnerClient::unmap(std::vector<std::uint32_t> segments) {
-  co_return co_await State::tell(
-      state_, net::make_frame(FrameType::kSegmentUnmap, wire::SegmentUnmap{std::move(segments)}));
+  wire::SegmentUnmap request;
+  request.segments = std::move(segments);
+  return State::tell(state_, net::make_frame(FrameType::kSegmentUnmap, request));
 }
 
-// Each request: what it is called, its frame type, message and answer.
-#define GOBLIN_RUNNER_REQUEST(name, Request, frame_type, Reply, reply_type, decode)                \
-  Task<Result<wire::Reply>> RunnerClient::name(wire::Request request, Deadline deadline) {         \
-    co_return decoded(co_await State::ask(state_, net::make_frame(FrameType::frame_type, request), \
-                                          FrameType::reply_type, deadline),                        \
-                      wire::decode);                                                               \
+// Each request: what it is called, its message and answer, and the answer's reader.
+#define GOBLIN_RUNNER_REQUEST(name, Request, Reply, decode)                                       \
+  Task<Result<wire::Reply>> RunnerClient::name(const wire::Request& request, Deadline deadline) { \
+    return State::ask(state_, net::make_frame(FrameType::k##Request, request),                    \
+                      FrameType::k##Reply, deadline, wire::decode);                               \
   }
-GOBLIN_RUNNER_REQUEST(validate, Validate, kValidate, Validated, kValidated, decode_validated)
-GOBLIN_RUNNER_REQUEST(plan_open, PlanOpen, kPlanOpen, PlanOpened, kPlanOpened, decode_plan_opened)
-GOBLIN_RUNNER_REQUEST(plan_next, PlanNext, kPlanNext, Planned, kPlanned, decode_planned)
-GOBLIN_RUNNER_REQUEST(accept, Accept, kAccept, Accepted, kAccepted, decode_accepted)
-GOBLIN_RUNNER_REQUEST(recall, Recall, kRecall, Done, kDone, decode_done)
-GOBLIN_RUNNER_REQUEST(execute, Execute, kExecute, Executed, kExecuted, decode_executed)
-GOBLIN_RUNNER_REQUEST(check, Check, kCheck, Checked, kChecked, decode_checked)
-GOBLIN_RUNNER_REQUEST(compare, Compare, kCompare, Checked, kChecked, decode_checked)
+GOBLIN_RUNNER_REQUEST(validate, Validate, Validated, decode_validated)
+GOBLIN_RUNNER_REQUEST(plan_open, PlanOpen, PlanOpened, decode_plan_opened)
+GOBLIN_RUNNER_REQUEST(plan_next, PlanNext, Planned, decode_planned)
+GOBLIN_RUNNER_REQUEST(accept, Accept, Accepted, decode_accepted)
+GOBLIN_RUNNER_REQUEST(recall, Recall, Done, decode_done)
+GOBLIN_RUNNER_REQUEST(execute, Execute, Executed, decode_executed)
+GOBLIN_RUNNER_REQUEST(check, Check, Checked, decode_checked)
+GOBLIN_RUNNER_REQUEST(compare, Compare, Checked, decode_checked)
 #undef GOBLIN_RUNNER_REQUEST
 
 Task<Result<wire::Done>> RunnerClient::finish(Deadline deadline) {
-  co_return decoded(co_await State::ask(state_, net::make_frame(FrameType::kFinish, wire::Finish{}),
-                                        FrameType::kDone, deadline),
-                    wire::decode_done);
+  return State::ask(state_, net::make_frame(FrameType::kFinish, wire::Finish{}), FrameType::kDone,
+                    deadline, wire::decode_done);
 }
 
 void RunnerClient::cancel_work() {

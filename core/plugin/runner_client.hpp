@@ -49,7 +49,7 @@ class RunnerClient {
   /// Starts a runner and loads the plugin. Errors as above, or why the plugin or the backend cannot
   /// be used (kUnsupported for an ABI, kCorrupt for a damaged file, …).
   static net::Task<Result<std::unique_ptr<RunnerClient>>> start(net::Loop& loop,
-                                                                RunnerOptions options);
+                                                                const RunnerOptions& options);
   /// Kills the runner and all it started.
   ~RunnerClient();
   RunnerClient(const RunnerClient&) = delete;
@@ -68,17 +68,19 @@ class RunnerClient {
   /// Forgets segments. Those that an open plan uses stay mapped until it ends.
   net::Task<Result<void>> unmap(std::vector<std::uint32_t> segments);
 
+  // A request is encoded inside the call. Name it first: GCC 12 destroys a temporary made by braces
+  // inside a co_await expression twice (core/net/task.hpp).
   using Deadline = net::Milliseconds;
-  net::Task<Result<wire::Validated>> validate(wire::Validate request, Deadline deadline);
+  net::Task<Result<wire::Validated>> validate(const wire::Validate& request, Deadline deadline);
   /// Replaces the plan that was open.
-  net::Task<Result<wire::PlanOpened>> plan_open(wire::PlanOpen request, Deadline deadline);
-  net::Task<Result<wire::Planned>> plan_next(wire::PlanNext request, Deadline deadline);
-  net::Task<Result<wire::Accepted>> accept(wire::Accept request, Deadline deadline);
-  net::Task<Result<wire::Done>> recall(wire::Recall request, Deadline deadline);
+  net::Task<Result<wire::PlanOpened>> plan_open(const wire::PlanOpen& request, Deadline deadline);
+  net::Task<Result<wire::Planned>> plan_next(const wire::PlanNext& request, Deadline deadline);
+  net::Task<Result<wire::Accepted>> accept(const wire::Accept& request, Deadline deadline);
+  net::Task<Result<wire::Done>> recall(const wire::Recall& request, Deadline deadline);
   net::Task<Result<wire::Done>> finish(Deadline deadline);
-  net::Task<Result<wire::Executed>> execute(wire::Execute request, Deadline deadline);
-  net::Task<Result<wire::Checked>> check(wire::Check request, Deadline deadline);
-  net::Task<Result<wire::Checked>> compare(wire::Compare request, Deadline deadline);
+  net::Task<Result<wire::Executed>> execute(const wire::Execute& request, Deadline deadline);
+  net::Task<Result<wire::Checked>> check(const wire::Check& request, Deadline deadline);
+  net::Task<Result<wire::Checked>> compare(const wire::Compare& request, Deadline deadline);
 
   /// Asks the running request, and those sent before now, to stop: they answer kCancelled inside.
   void cancel_work();
@@ -92,6 +94,8 @@ class RunnerClient {
 
  private:
   struct State;
+  static net::Task<Result<std::unique_ptr<RunnerClient>>> start_copied(net::Loop& loop,
+                                                                       RunnerOptions options);
   explicit RunnerClient(std::shared_ptr<State> state);
   std::shared_ptr<State> state_;
 };

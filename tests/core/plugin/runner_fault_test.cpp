@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Plugins that crash, hang, lie or take all memory while they work: an error that says what
+// happened; this process lives and no child is left.
+#include <gmock/gmock.h>
+
+#include "goblin/abi/plugin.h"
+#include "tests/core/plugin/runner_fixture.hpp"
+#include "tests/testing/plugins/faulty_modes.hpp"
+
+namespace goblin::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kLength = 8;
+constexpr std::uint64_t kOutput = 4096;
+
+class Fault : public RunnerFixture {
+ protected:
+  Fault() : memory_(8192) {
+    for (std::int64_t i = 0; i < kLength; ++i) {
+      memory_.as<double>()[i] = static_cast<double>(i) + 0.5;
+    }
+  }
+
+  static wire::RunnerTask task(std::int64_t mode, std::uint32_t segment) {
+    wire::RunnerTask task;
+    task.id = 77;
+    task.params = {wire::Value::of(mode)};
+    task.inputs = {vector_at(segment, 0, kLength)};
+    task.outputs = {vector_at(segment, kOutput, kLength)};
+    return task;
+  }
+
+  /// Executes one task in a fresh runner: the status of the task, or the runner's end.
+  Error execute(FaultyMode mode, net::Milliseconds deadline = kLong,
+                plugin::RunnerOptions with = options()) {
+    Error error{Code::kInternal, "not run"};
+    run([&]() -> net::Task<void> {
+      auto client = co_await start("faulty", with);
+      CO_ASSERT_TRUE(client);
+      const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+      CO_ASSERT_TRUE(segment);
+      auto done = co_await (*client)->execute(batch(task(mode, *segment)), deadline);
+      if (!done) {
+        error = done.error();
+        EXPECT_FALSE((*client)->alive());
+        // The same error for whoever asks next.
+        const auto again = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+        EXPECT_FALSE(again);
+        if (!again) {
+          EXPECT_EQ(again.error().message, error.message);
+        }
+        co_return;
+      }
+      EXPECT_EQ(done->tasks.size(), 1u);
+      EXPECT_EQ(done->tasks[0].id, 77u);
+      error = {code_from_status(done->tasks[0].status), done->tasks[0].message};
+      if (done->tasks[0].status == GOBLIN_OK) {
+        error = {Code::kInternal, "it worked"};
+      }
+      // A task that fails with a status leaves a runner that works.
+      memory_.as<double>(kOutput)[3] = 0;
+      const auto honest = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+      CO_ASSERT_TRUE(honest);
+      EXPECT_EQ(honest->tasks.at(0).status, GOBLIN_OK) << honest->tasks[0].message;
+      EXPECT_EQ(memory_.as<double>(kOutput)[3], 7.0);
+    });
+    return error;
+  }
+
+  SharedMemory memory_;
+};
+
+TEST_F(Fault, CrashNamesTheSignal) {
+  const Error error = execute(kExecuteCrash);
+  EXPECT_EQ(error.code, Code::kInternal);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("crashed"), HasSubstr("signal 11 (Segmentation")));
+}
+
+TEST_F(Fault, AbortNamesTheSignal) {
+  EXPECT_THAT(execute(kExecuteAbort).message, HasSubstr("signal 6"));
+}
+
+TEST_F(Fault, StackOverflowIsACrash) {
+  EXPECT_THAT(execute(kExecuteOverflowStack).message, HasSubstr("signal 11"));
+}
+
+TEST_F(Fault, HangIsKilledAtTheDeadline) {
+  const Error error = execute(kExecuteHang, net::Milliseconds(300));
+  EXPECT_EQ(error.code, Code::kUnavailable);
+  EXPECT_THAT(error.message, HasSubstr("did not answer within 300 ms"));
+}
+
+TEST_F(Fault, ExitNamesTheStatus) {
+  const Error error = execute(kExecuteExit);
+  EXPECT_EQ(error.code, Code::kInternal);
+  EXPECT_THAT(error.message, HasSubstr("exit status 0"));
+}
+
+TEST_F(Fault, ClosedSocketIsNoticed) {
+  EXPECT_THAT(execute(kExecuteCloseSocket, net::Milliseconds(10'000)).message,
+              AnyOf(HasSubstr("closed its runner's socket"), HasSubstr("exit status")));
+}
+
+TEST_F(Fault, ForgedAnswerIsCorrupt) {
+  EXPECT_EQ(execute(kExecuteForgeAnswer).code, Code::kCorrupt);
+}
+
+TEST_F(Fault, ExceptionsBecomeStatuses) {
+  EXPECT_EQ(execute(kExecuteThrow).message, "thrown by execute");
+  EXPECT_THAT(execute(kExecuteThrowInt).message, HasSubstr("no std::exception"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(Fault, MemoryOverTheCapIsExhaustedAndTheRunnerLives) {
+  plugin::RunnerOptions with = options();
+  with.memory_bytes = 256u << 20;
+  const Error error = execute(kExecuteTake16GiB, kLong, with);
+  EXPECT_EQ(error.code, Code::kExhausted);
+  EXPECT_THAT(error.message, HasSubstr("out of memory"));
+}
+
+TEST_F(Fault, MallocNobodyCheckedIsACrashNotOurs) {
+  plugin::RunnerOptions with = options();
+  with.memory_bytes = 256u << 20;
+  EXPECT_THAT(execute(kExecuteMallocUnchecked, kLong, with).message, HasSubstr("signal 11"));
+}
+#endif
+
+TEST_F(Fault, NothingOfTheDaemonIsVisibleInside) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    // One task spoils the floating-point environment, the next one must not see it.
+    wire::Execute two = batch(task(kExecuteFlushSubnormals, *segment));
+    two.tasks.push_back(task(kExecuteProbe, *segment));
+    auto done = co_await (*client)->execute(two, kLong);
+    CO_ASSERT_TRUE(done);
+    EXPECT_EQ(memory_.as<double>(kOutput)[0], 1) << "subnormals are flushed";
+    // stdin, stdout, stderr, socket and the directory that is being read.
+    EXPECT_LE(memory_.as<double>(kOutput)[1], 5);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_EQ(memory_.as<double>(kOutput)[2], 1) << "more than LC_ALL in the environment";
+#endif
+  });
+}
+
+TEST_F(Fault, CancelStopsTheRunningTaskAndThoseBehindIt) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    net::Event running(*loop_);
+    Result<wire::Executed> done = fail(Code::kInternal, "not run");
+    auto work = [&]() -> net::Task<void> {
+      wire::Execute two = batch(task(kExecuteWaitForCancel, *segment));
+      two.tasks.push_back(task(kHonest, *segment));
+      done = co_await (*client)->execute(two, kLong);
+      running.set();
+    };
+    loop_->spawn(work());
+    // The runner answers nothing until it is cancelled, so the first cancellation may come before
+    // it has the request: go on until it has stopped.
+    while (!co_await running.wait_for(net::Milliseconds(5))) {
+      (*client)->cancel_work();
+    }
+    CO_ASSERT_TRUE(done);
+    EXPECT_EQ(done->tasks.at(0).status, GOBLIN_CANCELLED);
+    EXPECT_EQ(done->tasks.at(0).message, "stopped as asked");
+    EXPECT_EQ(done->tasks.at(1).status, GOBLIN_CANCELLED);
+    // A cancellation does not reach what comes after it.
+    const auto later = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+    CO_ASSERT_TRUE(later);
+    EXPECT_EQ(later->tasks.at(0).status, GOBLIN_OK);
+  });
+}
+
+TEST_F(Fault, TensorsThatLeaveTheirSegmentNeverReachThePlugin) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    const auto read_only = co_await (*client)->map(memory_.fd(), memory_.size(), false);
+    CO_ASSERT_TRUE(read_only);
+    const auto too_long = co_await (*client)->map(memory_.fd(), 1 << 20, true);
+    CO_ASSERT_TRUE(too_long);
+    std::vector<std::pair<wire::RunnerTask, std::string>> cases;
+    auto add = [&](const std::string& says) -> wire::RunnerTask& {
+      cases.emplace_back(task(kHonest, *segment), says);
+      return cases.back().first;
+    };
+    add("leaves segment").inputs[0].offset = 8192 - 8;
+    add("leaves segment").inputs[0].offset = UINT64_MAX - 7;
+    add("leaves segment").inputs[0].shape = {std::int64_t{1} << 40};
+    add("row-major").inputs[0].offset = 56;
+    cases.back().first.inputs[0].strides = {-8};
+    add("row-major").inputs[0].strides = {16};
+    add("no multiple").inputs[0].strides = {4};
+    add("no multiple").inputs[0].offset = 4;
+    add("read only").outputs[0].segment = *read_only;
+    add("not mapped").inputs[0].segment = 4000;
+    add("has 8192 bytes, not 1048576").inputs[0].segment = *too_long;
+    add("there are 0").params.clear();
+    add("output 0 is missing").outputs.clear();
+    add("2 kinds").kind = 1;
+    cases.back().second = "number 1 was asked for";
+    wire::Execute request;
+    for (const auto& [one, says] : cases) {
+      request.tasks.push_back(one);
+    }
+    const auto done = co_await (*client)->execute(request, kLong);
+    CO_ASSERT_TRUE(done);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const auto& got = done->tasks.at(i);
+      EXPECT_NE(got.status, GOBLIN_OK) << i;
+      EXPECT_THAT(got.message, HasSubstr(cases[i].second)) << i;
+    }
+    // And what is right is computed.
+    const auto honest = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+    CO_ASSERT_TRUE(honest);
+    EXPECT_EQ(honest->tasks.at(0).status, GOBLIN_OK);
+  });
+}
+
+}  // namespace
+}  // namespace goblin::testing

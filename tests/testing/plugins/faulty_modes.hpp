@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// What the plugin faulty.so does wrong: parameter "mode" of a job of kind faulty/1.
+#pragma once
+
+#include <cstdint>
+
+namespace goblin::testing {
+
+enum FaultyMode : std::int64_t {
+  kHonest,
+  // execute
+  kExecuteCrash,
+  kExecuteAbort,
+  kExecuteOverflowStack,
+  kExecuteHang,
+  kExecuteWaitForCancel,
+  kExecuteExit,
+  kExecuteTake16GiB,
+  kExecuteMallocUnchecked,
+  kExecuteThrow,
+  kExecuteThrowInt,
+  kExecuteCloseSocket,
+  kExecuteForgeAnswer,
+  kExecuteFlushSubnormals,
+  kExecuteProbe,  ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
+  // validate
+  kValidateThrow,
+  kValidateOneOutputTooFew,
+  kValidateBadDtype,
+  kValidateHugeOutput,
+  kValidateCrash,
+  // make_planner
+  kPlannerThrow,
+  kPlannerNull,
+  kPlannerHugeState,
+  // next
+  kNextThrow,
+  kNextHang,
+  kNextPastEnd,
+  kNextBeforeStart,
+  kNextOverflowingStride,
+  kNextOverflowingOffset,
+  kNextNegativeLength,
+  kNextWrongDtype,
+  kNextNoSuchInput,
+  kNextNoSuchResult,
+  kNextHugeOutput,
+  kNextNoOutputs,
+  kNextTooManyDimensions,
+  kNextTooManyTasks,
+  kNextMoreButNothing,
+  kNextBadProgress,
+  kNextNanFlops,
+  // accept, recall, finish
+  kAcceptThrow,
+  kAcceptBadDisposition,
+  kRecallThrow,
+  kFinishThrow,
+  kFinishReadUnknown,
+  // check, compare
+  kCheckThrow,
+  kCheckBadVerdict,
+  kCompareThrow,
+  kCompareAbstain,
+};
+
+}  // namespace goblin::testing
