@@ -62,6 +62,8 @@ void SchedulerImpl::observe(Lease& lease, const Outcome& outcome) {
     host.link.add(double(lease.missing_bytes), double(std::min(outcome.fetch, elapsed)) * 1e-6);
   book(job, compute - lease.charged);
   lease.charged = 0;
+  for (Lease* other : host.running)
+    if (!other->predicted && other != &lease) learn(*other);
 }
 
 void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
@@ -161,6 +163,9 @@ void SchedulerImpl::learn(Lease& lease) {
   if (!own) return;
   lease.predicted = true;
   lease.own = *own;
+  lease.host->load += *own - lease.load;
+  lease.load = *own;
+  mark(*lease.host);
   // Its place in the queue is unknown: allow for one such task before it.
   const Micros expected = 2 * *own + transfer_time(*lease.host, lease.missing_bytes);
   lease.expected_end = lease.start + expected;

@@ -69,8 +69,9 @@ void World::watch_send(const SendLease& send) {
       return violate(name + " while host " + std::to_string(lease.host) + " of its group has it");
   }
   if (held >= host.spec.slots) return violate(name + " over its slots");
-  const std::size_t most =
-      1 + (job.policy.policy == wire::Policy::kReplicate ? job.policy.replicas : 2);
+  // Those wanted, and a second start in each role.
+  const bool replicate = job.policy.policy == wire::Policy::kReplicate;
+  const std::size_t most = (replicate ? job.policy.replicas : 2) + 3;
   if (starts >= most) return violate(name + " as start " + std::to_string(starts + 1));
 }
 

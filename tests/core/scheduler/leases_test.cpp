@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Outcomes, failures, deadlines, second starts, judgement, quarantine, rechecks.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/core/scheduler/driver.hpp"
+
+namespace goblin::scheduler {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(Leases, FromCommitToAccepted) {
+  Driver d;
+  d.job(1).host(1).ready(1, 7).plan_done(1);
+  const SendLease lease = d.one<SendLease>();
+  d.say(1, lease.lease, 5);
+  EXPECT_EQ(d.one<FetchResult>().lease, lease.lease);
+  d.s->fetched(lease.lease, d.now);
+  EXPECT_EQ(d.one<CheckResult>().lease, lease.lease);
+  d.s->checked(lease.lease, Verdict::kAccept, d.now);
+  const AcceptResult accept = d.one<AcceptResult>();
+  EXPECT_EQ(accept.task, 7u);
+  EXPECT_EQ(accept.digest, named(5));
+  EXPECT_THAT(d.take<FinishJob>(), IsEmpty()) << "not before it is journalled";
+  d.s->accepted(1, 7, d.now);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, lease.lease);
+  EXPECT_EQ(d.one<FinishJob>().job, 1u);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 1u);
+}
+
+TEST(Leases, AHostSpeaksForItsOwnLeasesOnly) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.host(2);
+  d.say(2, lease.lease, 5).say_failed(2, lease.lease, GOBLIN_INTERNAL);
+  d.s->handed_back(2, lease.lease, d.now);
+  EXPECT_THAT(d.take<FetchResult>(), IsEmpty());
+  EXPECT_EQ(d.s->host_counts(1).leases, 1u);
+  EXPECT_EQ(d.s->host_counts(1).failed, 0u);
+}
+
+TEST(Leases, UnknownRepeatedAndLateMessagesAreHarmless) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.s->fetched(lease.lease, d.now);
+  d.s->checked(lease.lease, Verdict::kAccept, d.now);
+  d.s->fetch_failed(lease.lease, true, d.now);
+  d.s->accepted(1, 0, d.now);
+  d.s->rechecked(1, 0, Verdict::kReject, d.now);
+  EXPECT_THAT(d.take<AcceptResult>(), IsEmpty()) << "nothing was committed";
+  EXPECT_THAT(d.take<Quarantine>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 0u);
+  d.complete(1, lease);
+  d.kept.clear();
+  d.say(1, lease.lease, 9);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, lease.lease) << "it need not keep what came too late";
+  d.s->accepted(1, 0, d.now);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 1u);
+  d.say(99, 12345, 1);
+  d.s->host_left(99, d.now);
+  d.s->host_changed(99, {}, d.now);
+  d.s->heartbeat(99, {1, 2, 3}, d.now);
+  d.s->remove_job(99, d.now);
+  d.s->host_evicted(99, named(1));
+}
+
+TEST(Leases, RemovedJobsAreNotSpokenOf) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).collect();
+  const auto leases = d.take<SendLease>();
+  d.s->outcome(1, {.lease = leases[0].lease, .digest = named(1), .compute = 1}, d.now);
+  d.s->remove_job(1, d.now);
+  d.kept.clear();
+  d.collect();
+  EXPECT_THAT(d.take<FetchResult>(), IsEmpty());
+  EXPECT_EQ(d.one<CancelLease>().lease, leases[1].lease);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, leases[0].lease);
+  d.say(1, leases[1].lease, 2);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, leases[1].lease);
+  EXPECT_THAT(d.kept, IsEmpty());
+}
+
+TEST(Leases, DepartureReturnsTheTasksWithoutBlame) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(d.one<SendLease>().task, 0u);
+    d.s->host_left(1, d.now);
+    d.host(1);
+  }
+  EXPECT_THAT(d.take<FailJob>(), IsEmpty());
+}
+
+TEST(Leases, HandedBackGoesElsewhereAtOnceAndBackAfterAPause) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  d.s->handed_back(1, d.one<SendLease>().lease, d.now);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("handed back"));
+  EXPECT_EQ(d.s->next_wakeup(), d.now + Config{}.backoff_min);
+  d.wait(Config{}.backoff_min);
+  EXPECT_EQ(d.one<SendLease>().host, 1u);
+}
+
+TEST(Failures, GoToAnotherHost) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  d.host(2);
+  d.say_failed(1, d.one<SendLease>().lease, GOBLIN_INTERNAL);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+}
+
+TEST(Failures, ExhaustedGoesToAHostWithMoreMemory) {
+  Driver d;
+  HostSpec large = Driver::spec(3);
+  large.memory_bytes *= 2;
+  large.accepting = false;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.host(2).host(3, large);
+  large.accepting = true;
+  d.s->host_changed(3, large, d.now);
+  d.say_failed(1, lease.lease, GOBLIN_EXHAUSTED);
+  EXPECT_EQ(d.one<SendLease>().host, 3u);
+}
+
+TEST(Failures, TheJobFailsAfterEnoughOfThemOnTwoHosts) {
+  Driver d;
+  d.job(1).host(1).host(2).ready(1, 4, 1e6, 5).collect();
+  for (std::uint32_t i = 0; i < Config{}.max_attempts; ++i) {
+    EXPECT_THAT(d.take<FailJob>(), IsEmpty()) << i;
+    auto sent = d.take<SendLease>();
+    for (int waits = 0; sent.empty() && waits < 40; ++waits)
+      sent = d.wait(kSecond).take<SendLease>();
+    ASSERT_THAT(sent, SizeIs(1));
+    d.say_failed(sent[0].host, sent[0].lease, i == 0 ? GOBLIN_UNSUPPORTED : 99);
+  }
+  const FailJob failed = d.one<FailJob>();
+  EXPECT_EQ(failed.error.code, Code::kInternal);
+  EXPECT_THAT(failed.error.message,
+              testing::AllOf(HasSubstr("task 4"), HasSubstr("5 times on 2 hosts"),
+                             HasSubstr("internal 4"), HasSubstr("unsupported 1")));
+  d.wait(100 * kSecond);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+}
+
+TEST(Failures, OneBadHostAmongOthersDoesNotFailTheJob) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  d.say_failed(1, d.one<SendLease>().lease, GOBLIN_INTERNAL);
+  for (int i = 0; i < 2; ++i) {
+    d.wait(40 * kSecond);
+    d.say_failed(1, d.one<SendLease>().lease, GOBLIN_INTERNAL);
+  }
+  d.host(2);
+  d.wait(40 * kSecond);
+  EXPECT_EQ(d.one<SendLease>().host, 2u) << "a host that has not failed comes first";
+}
+
+// ---- time
+
+TEST(Deadlines, AnUnknownTaskHasTheFirstDeadline) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.wait(Config{}.first_deadline - 1);
+  EXPECT_THAT(d.take<CancelLease>(), IsEmpty());
+  d.wait(1);
+  EXPECT_EQ(d.one<CancelLease>().lease, lease.lease);
+  EXPECT_EQ(d.one<Incident>().what, "late");
+  EXPECT_EQ(d.one<SendLease>().task, 0u) << "it runs again";
+  d.say(1, lease.lease, 1);
+  EXPECT_THAT(d.take<FetchResult>(), IsEmpty()) << "late is late";
+}
+
+TEST(Deadlines, HeartbeatsExtendUpToTheFactor) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  const Micros end = d.now + lease.deadline;
+  EXPECT_EQ(lease.deadline, Micros(Config{}.first_deadline * Config{}.deadline_factor));
+  while (d.now + 100 * kSecond < end) {
+    d.s->heartbeat(1, {lease.lease}, d.now);
+    d.wait(100 * kSecond);
+    ASSERT_THAT(d.take<CancelLease>(), IsEmpty());
+  }
+  d.s->heartbeat(1, {lease.lease}, d.now);
+  d.wait(100 * kSecond);
+  EXPECT_THAT(d.take<CancelLease>(), SizeIs(1)) << "computing for ever is not an excuse";
+}
+
+TEST(Deadlines, FollowWhatIsKnown) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0, 1e9).collect();
+  const SendLease first = d.one<SendLease>();
+  d.wait(10 * kSecond).complete(1, first, 10 * kSecond);
+  d.ready(1, 1, 1e9);
+  EXPECT_NEAR(double(d.one<SendLease>().deadline), 80e6, 1e6);
+}
+
+TEST(SecondStarts, AnIdleHostTakesWhatIsOverdue) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  d.wait(kSecond);
+  d.complete(1, leases[0], kSecond);
+  d.host(2);
+  d.wait(d.s->next_wakeup() - d.now);
+  for (int i = 0; i < 100 && d.tasks_sent_to(2).empty(); ++i) d.wait(100'000);
+  const SendLease second = d.one<SendLease>();
+  EXPECT_EQ(second.host, 2u);
+  EXPECT_EQ(second.task, 1u);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 1u);
+  d.complete(2, second);
+  EXPECT_EQ(d.one<CancelLease>().lease, leases[1].lease);
+  EXPECT_EQ(d.take<FinishJob>().size(), 1u);
+}
+
+TEST(SecondStarts, NotWhenTheOtherHostWouldBeLater) {
+  Driver d;
+  d.job(1).host(1).host(2);
+  d.ready(1, 0, 1e9).ready(1, 1, 1e9).collect();
+  std::map<HostId, SendLease> by_host;
+  for (const SendLease& l : d.take<SendLease>()) by_host[l.host] = l;
+  ASSERT_THAT(by_host, SizeIs(2));
+  d.wait(kSecond);
+  d.complete(1, by_host[1], kSecond);
+  d.wait(99 * kSecond);
+  d.ready(1, 2, 1e9);
+  d.plan_done(1);
+  d.kept.clear();
+  // Host 2 needs 100 s for what host 1 does in one: it leaves host 1's task alone.
+  d.complete(2, by_host[2], 100 * kSecond);
+  EXPECT_THAT(d.tasks_sent_to(2), IsEmpty());
+}
+
+TEST(SecondStarts, NotWhileThereIsBetterToDo) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId t = 0; t < 30; ++t) d.ready(1, t, 1e9);
+  d.collect();
+  d.wait(kSecond);
+  d.complete(1, d.take<SendLease>().front(), kSecond);
+  d.kept.clear();
+  d.wait(10 * kSecond);
+  d.host(2);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 0u);
+  EXPECT_THAT(d.tasks_sent_to(2), testing::Not(IsEmpty()));
+}
+
+// ---- trust
+
+TEST(Quarantine, EndsTheHostsPartInThisJobOnly) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId t = 0; t < 4; ++t) d.ready(1, t);
+  const auto leases = d.collect().take<SendLease>();
+  ASSERT_THAT(leases, SizeIs(2));
+  d.say(1, leases[0].lease, 1);
+  d.s->fetched(leases[0].lease, d.now);
+  d.s->checked(leases[0].lease, Verdict::kReject, d.now);
+  const Quarantine q = d.one<Quarantine>();
+  EXPECT_EQ(q.host, 1u);
+  EXPECT_THAT(q.reason, HasSubstr("refused by check"));
+  EXPECT_EQ(d.s->host_counts(1).leases, 0u);
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("refused"));
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("refused"));
+  d.kept.clear();
+  d.s->host_left(1, d.now);
+  d.host(1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "coming back does not wash it clean";
+  d.job(2).ready(2, 0).collect();
+  EXPECT_EQ(d.one<SendLease>().job, 2u);
+  d.host(2);
+  EXPECT_THAT(d.tasks_sent_to(2), testing::Not(IsEmpty()));
+}
+
+TEST(Quarantine, RechecksWhatWasAcceptedOnItsWordAlone) {
+  Driver d;
+  d.job(1).host(1);
+  d.ready(1, 0).ready(1, 1).ready(1, 2).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  d.complete(1, leases[0]).complete(1, leases[1]);
+  const SendLease third = d.one<SendLease>();
+  d.say(1, third.lease, 1);
+  d.s->fetched(third.lease, d.now);
+  d.s->checked(third.lease, Verdict::kReject, d.now);
+  const auto rechecks = d.take<Recheck>();
+  ASSERT_THAT(rechecks, SizeIs(2));
+  d.host(2);
+  d.complete(2, d.one<SendLease>());
+  EXPECT_THAT(d.take<FinishJob>(), IsEmpty()) << "rechecks are open";
+  d.s->rechecked(1, 0, Verdict::kAccept, d.now);
+  d.s->rechecked(1, 1, Verdict::kReject, d.now);
+  EXPECT_EQ(d.one<Rerun>().task, 1u);
+  EXPECT_THAT(d.take<FinishJob>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+  d.ready(1, 1).collect();
+  d.complete(2, d.one<SendLease>());
+  EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+  EXPECT_EQ(d.s->job_counts(1).accepted, 3u);
+}
+
+TEST(Quarantine, AnAbstainedRecheckIsDecidedByDigests) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  d.complete(1, leases[0]);
+  d.say(1, leases[1].lease, 9);
+  d.s->fetched(leases[1].lease, d.now);
+  d.s->checked(leases[1].lease, Verdict::kReject, d.now);
+  d.host(2).host(3);
+  d.complete(2, d.take<SendLease>().front());
+  d.kept.clear();
+  d.s->rechecked(1, 0, Verdict::kAbstain, d.now);
+  d.ready(1, 0).collect();
+  const auto again = d.take<SendLease>();
+  ASSERT_THAT(again, SizeIs(2)) << "two independent hosts";
+  d.say(again[0].host, again[0].lease, 4).say(again[1].host, again[1].lease, 4);
+  const FetchResult fetch = d.one<FetchResult>();
+  d.s->fetched(fetch.lease, d.now);
+  EXPECT_THAT(d.take<CheckResult>(), IsEmpty());
+  EXPECT_EQ(d.one<AcceptResult>().task, 0u);
+}
+
+TEST(Quarantine, WhatOthersVouchForStands) {
+  Driver d;
+  d.job(1, wire::Policy::kReplicate, 2).host(1).host(2).host(3);
+  const auto settle = [&](TaskId task, std::uint64_t of_host_1) {
+    d.ready(1, task).collect();
+    std::vector<SendLease> sent;
+    while (!(sent = d.take<SendLease>()).empty())
+      for (const SendLease& l : sent) d.say(l.host, l.lease, l.host == 1 ? of_host_1 : 8);
+    for (const FetchResult& f : d.take<FetchResult>()) d.s->fetched(f.lease, d.now);
+    for (const AcceptResult& a : d.collect().take<AcceptResult>()) d.s->accepted(1, a.task, d.now);
+    d.collect();
+  };
+  for (TaskId task = 0; task < 12; ++task) settle(task, 8);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 12u);
+  for (TaskId task = 12; task < 24; ++task) settle(task, 666);
+  EXPECT_EQ(d.one<Quarantine>().host, 1u);
+  EXPECT_THAT(d.take<Recheck>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 24u);
+}
+
+TEST(Restart, RestoredTasksAreRecheckedWhenTheirHostIsCaught) {
+  Driver d;
+  d.job(1);
+  d.s->restore_accepted(1, 5, 1e6, 1);
+  d.s->restore_accepted(1, 6, 1e6, 2);
+  d.s->restore_quarantine(1, 1);
+  EXPECT_EQ(d.one<Recheck>().task, 5u);
+  EXPECT_THAT(d.take<Quarantine>(), IsEmpty());
+  d.host(1).ready(1, 9).collect();
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+}
+
+TEST(HostilePlanner, AbsurdTasksDoNotBreakAnything) {
+  Driver d;
+  d.job(1).host(1);
+  d.ready(1, 0, NAN, 0, {}, ~0ull).ready(1, 1, -1e300).ready(1, 2, INFINITY, ~0ull);
+  d.ready(1, 0).ready(9, 0).collect();
+  const auto sent = d.take<SendLease>();
+  EXPECT_THAT(sent, SizeIs(2));
+  for (const SendLease& l : sent) d.complete(1, l, ~0ull);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+  EXPECT_EQ(d.s->job_counts(1).planned, 3u) << "a task handed in twice is one task";
+}
+
+}  // namespace
+}  // namespace goblin::scheduler

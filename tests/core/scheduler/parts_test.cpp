@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include <gtest/gtest.h>
+
+#include "core/scheduler/blob_cache.hpp"
+#include "core/scheduler/speed.hpp"
+#include "tests/core/scheduler/driver.hpp"
+
+namespace goblin::scheduler {
+namespace {
+
+TEST(SpeedModel, KnowsNothingBeforeTheFirstObservation) {
+  EXPECT_FALSE(SpeedModel{}.predict(1).has_value());
+  EXPECT_EQ(SpeedModel{}.rate(), 0);
+}
+
+TEST(SpeedModel, TellsOverheadFromRate) {
+  SpeedModel m;
+  for (int i = 0; i < 40; ++i) {
+    const double size = 1e6 * (1 + i % 5);
+    m.add(size, 0.5 + size / 1e7);
+  }
+  EXPECT_NEAR(*m.predict(0), 0.5, 1e-6);
+  EXPECT_NEAR(*m.predict(2e7), 2.5, 1e-5);
+}
+
+TEST(SpeedModel, FollowsAChangeOfSpeed) {
+  SpeedModel m;
+  for (int i = 0; i < 50; ++i) m.add(1e6, 1);
+  for (int i = 0; i < 20; ++i) m.add(1e6, 10);
+  EXPECT_NEAR(*m.predict(1e6), 10, 1);
+}
+
+TEST(SpeedModel, NeverPredictsLessThanNothing) {
+  SpeedModel m;  // larger was faster: noise
+  m.add(1e6, 2);
+  m.add(2e6, 1);
+  EXPECT_GE(*m.predict(1e9), 0);
+  EXPECT_GE(*m.predict(0), 0);
+}
+
+TEST(HostCache, DropsTheLongestUnusedWhenFull) {
+  BlobTable table;
+  HostCache cache(table);
+  BlobId blob[4];
+  for (std::uint64_t i = 0; i < 4; ++i) blob[i] = table.acquire(named(i), 10);
+  cache.use(blob[0], 30);
+  cache.use(blob[1], 30);
+  cache.use(blob[2], 30);
+  cache.use(blob[0], 30);
+  cache.use(blob[3], 30);
+  EXPECT_TRUE(cache.holds(blob[0]));
+  EXPECT_FALSE(cache.holds(blob[1]));
+  EXPECT_TRUE(cache.holds(blob[3]));
+  EXPECT_EQ(cache.bytes(), 30u);
+  EXPECT_EQ(table[blob[1]].holders, 0u);
+  cache.use(blob[1], 5);
+  EXPECT_FALSE(cache.holds(blob[1])) << "larger than the whole cache";
+  cache.clear();
+  EXPECT_EQ(cache.bytes(), 0u);
+  for (const BlobId b : blob) table.release(b);
+  EXPECT_EQ(table.size(), 0u) << "nobody names them any more";
+}
+
+TEST(BlobTable, OneNumberPerDigestWhileSomebodyNamesIt) {
+  BlobTable table;
+  const BlobId a = table.acquire(named(7), 10);
+  EXPECT_EQ(table.acquire(named(7), 10), a);
+  table.release(a);
+  EXPECT_EQ(table.find(named(7)), a);
+  table.release(a);
+  EXPECT_EQ(table.find(named(7)), BlobTable::kNone);
+}
+
+}  // namespace
+}  // namespace goblin::scheduler

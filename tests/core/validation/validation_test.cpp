@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "core/validation/validation.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace goblin::validation {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using wire::Policy;
+
+wire::Digest digest(std::uint8_t name) {
+  wire::Digest d;
+  d.bytes[0] = name;
+  return d;
+}
+const wire::Digest kRight = digest(1), kWrong = digest(2), kOther = digest(3);
+
+std::vector<std::pair<LeaseId, RefusalReason>> refusals(const Decision& decision) {
+  std::vector<std::pair<LeaseId, RefusalReason>> list;
+  for (const Refusal& r : decision.refuse) list.emplace_back(r.lease, r.reason);
+  return list;
+}
+
+/// Host n works under lease 100 + n; its group is n unless said otherwise.
+struct Judged : TaskValidation {
+  using TaskValidation::TaskValidation;
+  Decision commit(HostId host, const wire::Digest& d, bool trusted = false) {
+    return commit_in(host, host, d, trusted);
+  }
+  Decision commit_in(std::uint64_t group, HostId host, const wire::Digest& d,
+                     bool trusted = false) {
+    committed(100 + host, host, group, trusted, d);
+    return decide();
+  }
+  Decision arrive(HostId host) {
+    fetched(100 + host);
+    return decide();
+  }
+  Decision check(HostId host, Verdict verdict) {
+    checked(100 + host, verdict);
+    return decide();
+  }
+};
+
+const PolicySpec kAlgebraic{Policy::kAlgebraic, 2};
+const PolicySpec kValidator{Policy::kValidator, 2};
+
+// ---- algebraic
+
+TEST(Algebraic, FetchesChecksAndAcceptsOnceEach) {
+  Judged v(kAlgebraic, false);
+  EXPECT_EQ(v.decide().want_results, 1u);
+  Decision d = v.commit(1, kRight);
+  EXPECT_EQ(d.fetch, 101u);
+  EXPECT_FALSE(d.check || d.accept || d.want_validator);
+  EXPECT_EQ(d.want_results, 0u);
+  EXPECT_FALSE(v.decide().fetch);
+  d = v.arrive(1);
+  EXPECT_EQ(d.check, 101u);
+  EXPECT_FALSE(d.accept);
+  EXPECT_FALSE(v.decide().check);
+  EXPECT_EQ(v.check(1, Verdict::kAccept).accept, 101u);
+  EXPECT_FALSE(v.decide().accept);
+  EXPECT_THAT(v.voters(), ElementsAre(1u));
+}
+
+TEST(Algebraic, NothingIsAcceptedWithoutBytesOrWithoutACheck) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  EXPECT_FALSE(v.check(1, Verdict::kAccept).accept) << "no check was asked for";
+  Judged w(kAlgebraic, false);
+  EXPECT_FALSE(w.check(1, Verdict::kAccept).accept) << "nobody has committed";
+  EXPECT_FALSE(w.arrive(1).check) << "nobody has committed";
+}
+
+TEST(Algebraic, RejectedIsRefusedAndAnotherHostAsked) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kWrong);
+  v.arrive(1);
+  const Decision d = v.check(1, Verdict::kReject);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kCheckFailed)));
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_FALSE(d.accept);
+  EXPECT_THAT(v.decide().refuse, IsEmpty());
+  EXPECT_FALSE(v.may_ask(1, 1, false));
+  EXPECT_TRUE(v.may_ask(2, 1, false));
+  v.commit(2, kRight);
+  v.arrive(2);
+  EXPECT_EQ(v.check(2, Verdict::kAccept).accept, 102u);
+}
+
+TEST(Algebraic, OtherBytesThanCommittedAreRefused) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  v.fetch_failed(101, true);
+  const Decision d = v.decide();
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kBytesDiffer)));
+  EXPECT_EQ(d.want_results, 1u);
+}
+
+TEST(Algebraic, LostBytesAreNobodysFaultAndTheSameHostMayTryAgain) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  EXPECT_FALSE(v.may_ask(1, 1, false));
+  v.fetch_failed(101, false);
+  const Decision d = v.decide();
+  EXPECT_THAT(d.refuse, IsEmpty());
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_TRUE(v.may_ask(1, 1, false));
+  EXPECT_EQ(v.results(), 0u);
+}
+
+TEST(Algebraic, ASecondEqualResultWaitsAndServesWhenTheFirstIsLost) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  EXPECT_FALSE(v.commit(2, kRight).fetch);
+  v.fetch_failed(101, false);
+  EXPECT_EQ(v.decide().fetch, 102u);
+}
+
+TEST(Algebraic, TwoDifferentResultsAreBothCheckedBeforeOneIsUsed) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kWrong);
+  EXPECT_EQ(v.commit(2, kRight).fetch, 102u) << "another digest: other bytes to look at";
+  v.arrive(1);
+  Decision d = v.check(1, Verdict::kAccept);
+  EXPECT_FALSE(d.accept) << "a disagreement is proof that one is wrong";
+  EXPECT_EQ(v.arrive(2).check, 102u);
+  d = v.check(2, Verdict::kAccept);
+  EXPECT_FALSE(d.accept) << "both pass: digests decide";
+  EXPECT_EQ(d.want_results, 1u);
+  d = v.commit(3, kRight);
+  EXPECT_EQ(d.accept, 102u);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kQuorumDiffers)));
+  EXPECT_THAT(v.voters(), ElementsAre(2u, 3u));
+}
+
+TEST(Algebraic, OfTwoDifferentResultsTheOneThatFailsItsCheckGoes) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  v.commit(2, kWrong);
+  v.arrive(1);
+  v.check(1, Verdict::kAccept);
+  v.arrive(2);
+  const Decision d = v.check(2, Verdict::kReject);
+  EXPECT_EQ(d.accept, 101u);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(102u, RefusalReason::kCheckFailed)));
+}
+
+TEST(Algebraic, AbstentionGoesToAValidator) {
+  Judged v(kAlgebraic, true);
+  v.commit(1, kWrong);
+  v.arrive(1);
+  Decision d = v.check(1, Verdict::kAbstain);
+  EXPECT_TRUE(d.want_validator);
+  EXPECT_EQ(d.want_results, 0u);
+  EXPECT_TRUE(v.by_digest());
+  d = v.commit(9, kRight, true);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kValidatorDiffers)));
+  EXPECT_EQ(d.fetch, 109u);
+  EXPECT_EQ(v.arrive(9).accept, 109u) << "no second check: the digest decided";
+}
+
+TEST(Algebraic, AbstentionWithoutAValidatorNeedsTwoIndependentHosts) {
+  Judged v(kAlgebraic, false);
+  v.commit_in(7, 1, kRight);
+  v.arrive(1);
+  Decision d = v.check(1, Verdict::kAbstain);
+  EXPECT_FALSE(d.want_validator);
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_TRUE(v.needs_independence());
+  EXPECT_FALSE(v.may_ask(2, 7, false)) << "same group";
+  EXPECT_TRUE(v.may_ask(2, 8, false));
+  EXPECT_FALSE(v.commit_in(7, 2, kRight).accept) << "one group is one vote";
+  EXPECT_EQ(v.commit_in(8, 3, kRight).accept, 101u);
+}
+
+TEST(Algebraic, ValidatorsComingAndGoingMoveTheDecision) {
+  Judged v(kAlgebraic, true);
+  v.commit(1, kRight);
+  v.arrive(1);
+  EXPECT_TRUE(v.check(1, Verdict::kAbstain).want_validator);
+  v.set_validator_available(false);
+  const Decision d = v.decide();
+  EXPECT_FALSE(d.want_validator);
+  EXPECT_EQ(d.want_results, 1u);
+  v.set_validator_available(true);
+  EXPECT_TRUE(v.decide().want_validator);
+}
+
+TEST(Algebraic, ARerunAfterAnAbstentionIsDecidedByDigestsFromTheStart) {
+  Judged v(kAlgebraic, false, true);
+  EXPECT_EQ(v.decide().want_results, 2u);
+  EXPECT_EQ(v.commit(1, kRight).want_results, 1u);
+  EXPECT_EQ(v.commit(2, kRight).fetch, 101u);
+  EXPECT_EQ(v.arrive(1).accept, 101u);
+}
+
+// ---- validator
+
+TEST(Validator, AsksAHostThenATrustedOneAndAcceptsEqualDigests) {
+  Judged v(kValidator, true);
+  Decision d = v.decide();
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_FALSE(d.want_validator);
+  d = v.commit(1, kRight);
+  EXPECT_EQ(d.want_results, 0u);
+  EXPECT_TRUE(d.want_validator);
+  EXPECT_FALSE(d.fetch) << "no bytes move before the decision";
+  EXPECT_EQ(v.commit(9, kRight, true).fetch, 101u);
+  EXPECT_EQ(v.arrive(1).accept, 101u);
+  EXPECT_THAT(v.voters(), ElementsAre(1u, 9u));
+}
+
+TEST(Validator, TheTrustedResultStandsAgainstTheHosts) {
+  Judged v(kValidator, true);
+  v.commit(1, kWrong);
+  const Decision d = v.commit(9, kRight, true);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kValidatorDiffers)));
+  EXPECT_EQ(d.fetch, 109u);
+  EXPECT_EQ(v.arrive(9).accept, 109u);
+}
+
+TEST(Validator, NeverSettlesForAnOrdinaryHost) {
+  Judged v(kValidator, false);
+  v.commit(1, kRight);
+  v.commit(2, kRight);
+  const Decision d = v.commit(3, kRight);
+  EXPECT_FALSE(d.fetch || d.accept);
+  EXPECT_TRUE(d.want_validator);
+}
+
+TEST(Validator, LostBytesAreComputedAgainByWhoeverAgrees) {
+  Judged v(kValidator, true);
+  v.commit(1, kRight);
+  v.commit(9, kRight, true);
+  v.fetch_failed(101, false);
+  EXPECT_EQ(v.decide().fetch, 109u);
+  v.fetch_failed(109, false);
+  EXPECT_EQ(v.decide().want_results, 1u);
+  EXPECT_TRUE(v.may_ask(1, 1, false));
+  v.committed(200, 1, 1, false, kRight);
+  EXPECT_EQ(v.decide().fetch, 200u);
+}
+
+TEST(Validator, ChangingACommitmentIsRefused) {
+  Judged v(kValidator, true);
+  v.commit(1, kRight);
+  v.commit(9, kRight, true);
+  v.fetch_failed(101, false);
+  v.decide();
+  v.fetch_failed(109, false);
+  v.decide();
+  v.committed(200, 1, 1, false, kWrong);
+  EXPECT_THAT(refusals(v.decide()),
+              ElementsAre(std::pair(200u, RefusalReason::kCommitmentChanged)));
+}
+
+// ---- replicate
+
+class ReplicateQuorum : public testing::TestWithParam<std::uint32_t> {};
+
+TEST_P(ReplicateQuorum, NeedsThatManyEqualDigestsOfDifferentGroups) {
+  const std::uint32_t k = GetParam();
+  Judged v({Policy::kReplicate, k}, true);
+  EXPECT_EQ(v.decide().want_results, k);
+  for (HostId host = 1; host < k; ++host) {
+    const Decision d = v.commit(host, kRight);
+    EXPECT_FALSE(d.fetch || d.accept);
+    EXPECT_EQ(d.want_results, k - host);
+  }
+  EXPECT_EQ(v.commit(k, kRight).fetch, 101u);
+  EXPECT_EQ(v.arrive(1).accept, 101u);
+  EXPECT_EQ(v.voters().size(), k);
+}
+
+TEST_P(ReplicateQuorum, FailsAfterTooManyDifferentResults) {
+  const std::uint32_t k = GetParam();
+  Judged v({Policy::kReplicate, k}, false);
+  for (HostId host = 1; host < 2 * k + 3; ++host)
+    EXPECT_FALSE(v.commit(host, digest(std::uint8_t(10 + host))).fail) << host;
+  const Decision d = v.commit(2 * k + 3, digest(200));
+  ASSERT_TRUE(d.fail);
+  EXPECT_THAT(d.fail->message, testing::HasSubstr(std::to_string(2 * k + 3) + " results"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Quorums, ReplicateQuorum, testing::Values(2, 3, 5, 16));
+
+TEST(Replicate, RefusesTheMinority) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  EXPECT_EQ(v.commit(2, kWrong).want_results, 1u);
+  const Decision d = v.commit(3, kRight);
+  EXPECT_EQ(d.fetch, 101u);
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(102u, RefusalReason::kQuorumDiffers)));
+}
+
+TEST(Replicate, SybilsOfOneGroupAreOneVote) {
+  Judged v({Policy::kReplicate, 2}, false);
+  for (HostId host = 1; host <= 4; ++host) EXPECT_FALSE(v.commit_in(5, host, kWrong).fetch);
+  EXPECT_FALSE(v.may_ask(6, 5, false));
+  v.commit(10, kRight);
+  const Decision d = v.commit(11, kRight);
+  EXPECT_EQ(d.fetch, 110u);
+  EXPECT_EQ(d.refuse.size(), 4u);
+}
+
+TEST(Replicate, AQuorumAgainstATrustedHostDoesNotWin) {
+  Judged v({Policy::kReplicate, 2}, true);
+  v.commit(9, kRight, true);
+  v.commit(1, kWrong);
+  const Decision d = v.commit(2, kWrong);
+  EXPECT_FALSE(d.fetch || d.accept);
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_EQ(v.commit(3, kRight).refuse.size(), 2u);
+}
+
+TEST(Replicate, DiscardedHostsLoseTheirVote) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  v.commit(2, kRight);
+  v.discard(1);
+  Decision d = v.arrive(1);
+  EXPECT_FALSE(d.accept) << "its bytes came after it was caught";
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_EQ(v.commit(3, kRight).fetch, 102u);
+}
+
+TEST(Replicate, LostBytesKeepTheirVote) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  v.fetch_failed(101, false);
+  EXPECT_EQ(v.decide().want_results, 1u);
+  EXPECT_FALSE(v.may_ask(1, 1, false)) << "its vote stands";
+  EXPECT_EQ(v.commit(2, kRight).fetch, 102u);
+}
+
+TEST(Replicate, LyingAboutBytesLosesTheVote) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  EXPECT_EQ(v.commit(2, kRight).fetch, 101u);
+  v.fetch_failed(101, true);
+  const Decision d = v.decide();
+  EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kBytesDiffer)));
+  EXPECT_EQ(d.want_results, 1u);
+  EXPECT_FALSE(d.fetch);
+}
+
+TEST(AnyPolicy, UnknownRepeatedAndLateMessagesChangeNothing) {
+  for (const Policy policy : {Policy::kAlgebraic, Policy::kValidator, Policy::kReplicate}) {
+    Judged v({policy, 2}, true);
+    v.fetched(5);
+    v.checked(5, Verdict::kAccept);
+    v.fetch_failed(5, true);
+    v.discard(5);
+    Decision d = v.decide();
+    EXPECT_FALSE(d.fetch || d.check || d.accept || d.fail);
+    EXPECT_THAT(d.refuse, IsEmpty());
+    v.commit(1, kRight);
+    EXPECT_THAT(v.commit(1, kOther).refuse, IsEmpty()) << "a repeated commitment is ignored";
+    EXPECT_EQ(v.results(), 1u);
+    v.commit(9, kRight, true);
+    v.arrive(1);
+    v.check(1, Verdict::kAccept);
+    EXPECT_FALSE(v.voters().empty());
+    v.checked(101, Verdict::kReject);
+    v.fetch_failed(101, true);
+    v.discard(1);
+    v.commit(4, kWrong);
+    d = v.decide();
+    EXPECT_FALSE(d.fetch || d.check || d.accept || d.fail);
+    EXPECT_THAT(d.refuse, IsEmpty()) << "the decision stands";
+  }
+}
+
+}  // namespace
+}  // namespace goblin::validation
