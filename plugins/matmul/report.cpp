@@ -30,32 +30,32 @@ double share_bound(const Problem& problem, std::uint64_t hosts) {
   whole.terms = {0, problem.k};
   const double once = a_bytes(problem, whole) + b_bytes(problem, whole) + c_bytes(problem, whole);
   if (!problem.batch.empty() || hosts < 2) return once;
-  // One host's share is m·n·k/P terms. Its faces x = rows·k, y = k·columns, z = rows·columns have
-  // x·y·z ≥ (m·n·k/P)², and none exceeds the whole operand's: minimise in·(x + y) + out·z.
+  // One host's share is V = m·n·k/P terms. Its faces x = rows·k, y = k·columns, z = rows·columns
+  // have x·y·z ≥ V² (Loomis and Whitney); none exceeds the whole operand's, nor is below V over the
+  // extent it lacks. The least weighted sum has w_i·x_i = λ wherever no limit holds.
   const double p = static_cast<double>(hosts);
   const double m = real(problem.m);
   const double n = real(problem.n);
   const double k = real(problem.k);
   const double volume = m * n * k / p;
-  const double in = real(problem.in_bytes());
-  const double out = real(problem.out_bytes());
-  const double face = std::cbrt(volume * volume * in * in * out);
-  double best = 3 * face;
-  // With a face at its cap the other two share what is left.
-  const double caps[3] = {m * k, k * n, m * n};
-  const double weights[3] = {in, in, out};
-  if (face / in > caps[0] || face / in > caps[1] || face / out > caps[2]) {
-    best = HUGE_VAL;
+  const double most[3] = {m * k, k * n, m * n};
+  const double least[3] = {volume / n, volume / m, volume / k};
+  const double weight[3] = {real(problem.in_bytes()), real(problem.in_bytes()),
+                            real(problem.out_bytes())};
+  double low = 0;
+  double high = 0;
+  for (int i = 0; i < 3; ++i) high = std::max(high, most[i] * weight[i]);
+  double best = 0;
+  for (int step = 0; step < 200; ++step) {
+    const double lambda = (low + high) / 2;
+    double product = 1;
+    best = 0;
     for (int i = 0; i < 3; ++i) {
-      const int j = (i + 1) % 3;
-      const int l = (i + 2) % 3;
-      const double rest = volume * volume / caps[i];
-      const double balanced = std::sqrt(rest * weights[l] / weights[j]);
-      const double lowest = rest / caps[l];
-      if (lowest > caps[j]) continue;
-      const double x = std::clamp(balanced, lowest, caps[j]);
-      best = std::min(best, weights[i] * caps[i] + weights[j] * x + weights[l] * rest / x);
+      const double x = std::clamp(lambda / weight[i], least[i], most[i]);
+      product *= x;
+      best += weight[i] * x;
     }
+    (product < volume * volume ? low : high) = lambda;
   }
   return std::max(once, p * best);
 }

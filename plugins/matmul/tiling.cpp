@@ -11,8 +11,8 @@
 namespace goblin::matmul {
 namespace {
 
-// Rates of the model: only their ratios matter. Typical of one core and a local network.
-constexpr double kFlopsPerThread = 5e10;
+// Rates of the model: only their ratios matter. Typical of one fast core and a local network.
+constexpr double kFlopsPerThread = 1.5e11;
 constexpr double kLinkBytesPerSecond = 1e9;
 constexpr double kCheckBytesPerSecond = 8e9;
 constexpr double kTaskSeconds = 3e-4;
@@ -23,8 +23,8 @@ constexpr std::uint64_t kUsualMemory = std::uint64_t{256} << 20;
 constexpr std::int64_t kMaxCells = std::int64_t{1} << 28;
 constexpr std::int64_t kMaxTasks = std::int64_t{1} << 37;
 constexpr std::int64_t kMaxRegions = 64;
-// Tasks of a split along k hold chunks together until they have so many bytes.
-constexpr double kSpanBytes = 8.0 * (1 << 20);
+// Tasks of a split along k hold chunks together up to so many bytes. Every host can hold that.
+constexpr double kSpanBytes = 2.0 * (1 << 20);
 // Extra forecast seconds that are worth a tiling which every host can hold.
 constexpr double kFitsAll = 1.1;
 
@@ -135,7 +135,8 @@ double least_memory(const Problem& problem, std::uint32_t threads) {
   Box box;
   box.terms = {0, std::min(problem.k, numerics::kChunk)};
   box.partial = problem.k > numerics::kChunk;
-  return memory_of(problem, box, threads);
+  const double need = memory_of(problem, box, threads);
+  return box.partial ? std::max(need, kSpanBytes + overhead_bytes(threads)) : need;
 }
 
 Forecast forecast(const Grid& grid, const Capacity& capacity) {
