@@ -237,6 +237,37 @@ TEST(Hostile, AliasedGraphDoesNotMultiply) {
   EXPECT_FALSE(decode_leases(Segment(specs).view()));
 }
 
+TEST(Hostile, MoreItemsThanWords) {
+  // 20 results of no words each would all be valid ones; only their number betrays them.
+  const auto refused = decode_results(
+      Segment({struct_pointer(0, 0, 1), list_pointer(0, kInline, 0), tag(20, 0, 0)}).view());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("more than the message has room for"), std::string::npos)
+      << refused.error().message;
+}
+
+TEST(Hostile, AliasedTextsStopAtFourTimesTheMessage) {
+  // Each assignment's address is the same text of 200 bytes: `count` of them read 26 words each.
+  const auto labs = [](std::uint64_t count) {
+    std::vector<std::uint64_t> words = {struct_pointer(0, 0, 1),
+                                        list_pointer(0, kInline, count * 3), tag(count, 1, 2)};
+    const std::size_t text = words.size() + count * 3;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      words.push_back(0);  // port, lease_ms
+      words.push_back(0);  // lab
+      words.push_back(list_pointer(static_cast<std::int32_t>(text - words.size() - 1), kByte, 201));
+    }
+    for (int i = 0; i < 25; ++i) words.push_back(0x6161616161616161);
+    words.push_back(0);
+    return decode_lab_assignments(Segment(words).view());
+  };
+  EXPECT_TRUE(labs(4));
+  const auto refused = labs(1000);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("LabAssignment.address"), std::string::npos)
+      << refused.error().message;
+}
+
 TEST(Hostile, AliasedButSmallIsNoAttack) {
   // Two tensors that share a shape: a reader may not care.
   const Segment segment({struct_pointer(0, 0, 1), list_pointer(0, kInline, 4), tag(1, 0, 4), 0, 0,
