@@ -9,6 +9,7 @@
 #include "core/log/log.hpp"
 #include "core/net/loop.hpp"
 #include "core/scheduler/matchmaker.hpp"
+#include "hosts/common/config_reader.hpp"
 
 namespace goblin::coordinator {
 
@@ -27,6 +28,9 @@ struct CoordinatorConfig {
   log::Options log;
   int ready_fd = -1;  ///< told "port pin\n" once it listens
 };
+
+/// Reads every setting; kInvalidArgument lists all that is wrong.
+Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader);
 
 /// Blocks. Errors name what could not be opened and what to do.
 Result<void> run_coordinator(const CoordinatorConfig& config);

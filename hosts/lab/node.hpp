@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/log/log.hpp"
+#include "hosts/common/config_reader.hpp"
 #include "hosts/lab/engine.hpp"
 
 namespace goblin::lab {
@@ -34,6 +35,9 @@ struct LabConfig {
   log::Options log;
   int ready_fd = -1;  ///< told "port pin\n" once all listeners are up
 };
+
+/// Reads every setting; kInvalidArgument lists all that is wrong.
+Result<LabConfig> read_config(hosts::ConfigReader& reader);
 
 /// Blocks. Errors name what could not be opened and what to do.
 Result<void> run_lab(const LabConfig& config);

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// goblin: runs the daemons and asks them.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "core/net/channel.hpp"
+#include "core/plugin/note.hpp"
+#include "core/plugin/sealed_file.hpp"
+#include "hosts/cli/ask.hpp"
+#include "hosts/cli/print.hpp"
+#include "hosts/common/paths.hpp"
+#include "hosts/coordinator/coordinator.hpp"
+#include "hosts/coordinator/plugin_shelf.hpp"
+#include "hosts/lab/node.hpp"
+#include "hosts/volunteer/host.hpp"
+
+#ifndef GOBLIN_RELEASE
+#error "GOBLIN_RELEASE is set by CMake"
+#endif
+
+namespace goblin::cli {
+namespace {
+
+/// What the user gave on the command line, for one role.
+struct RoleOptions {
+  std::string config;
+  std::string state_dir;
+  std::string socket;
+  std::vector<std::string> set;
+  int ready_fd = -1;
+  bool json = false;
+};
+
+int report(const Error& error) {
+  std::cerr << "goblin: " << error.message << "\n";
+  return error.code == Code::kInvalidArgument ? 2 : 1;
+}
+int report(const Result<void>& result) { return result ? 0 : report(result.error()); }
+
+Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptions& options) {
+  std::map<std::string, std::string> flags;
+  for (const auto& item : options.set) {
+    const auto equals = item.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      return fail(Code::kInvalidArgument,
+                  "--set " + item + ": write it as KEY=VALUE, such as memory=256MiB");
+    }
+    flags[item.substr(0, equals)] = item.substr(equals + 1);
+  }
+  if (!options.state_dir.empty()) {
+    flags["state-dir"] = options.state_dir;
+  }
+  if (!options.socket.empty()) {
+    flags["socket"] = options.socket;
+  }
+  std::string file = options.config;
+  if (file.empty()) {
+    const auto fallback = hosts::default_config_file(role, hosts::Environment::process());
+    if (fallback && std::filesystem::exists(*fallback)) {
+      file = *fallback;
+    }
+  }
+  return hosts::ConfigReader::open(file, std::move(flags));
+}
+
+template <typename Config>
+int run_daemon(const std::string& role, const RoleOptions& options,
+               Result<Config> (*read)(hosts::ConfigReader&), Result<void> (*run)(const Config&)) {
+  auto reader = open_config(role, options);
+  if (!reader) {
+    return report(reader.error());
+  }
+  auto config = read(*reader);
+  if (!config) {
+    return report(config.error());
+  }
+  config->ready_fd = options.ready_fd;
+  return report(run(*config));
+}
+
+template <typename Config>
+int check_config(const std::string& role, const RoleOptions& options,
+                 Result<Config> (*read)(hosts::ConfigReader&)) {
+  auto reader = open_config(role, options);
+  if (!reader) {
+    return report(reader.error());
+  }
+  const auto config = read(*reader);
+  for (const auto& [key, effective] : reader->effective()) {
+    std::cout << key << " = " << effective.value << "   # " << effective.origin << "\n";
+  }
+  return config ? 0 : report(config.error());
+}
+
+/// The daemon's socket: named, or that of its state directory.
+Result<std::string> socket_of(const std::string& role, const RoleOptions& options) {
+  if (!options.socket.empty()) {
+    return options.socket;
+  }
+  GOBLIN_TRY(hosts::ConfigReader reader, open_config(role, options));
+  auto fallback = hosts::default_state_directory(role, hosts::Environment::process());
+  const std::string state = reader.string("state-dir", fallback.value_or("."));
+  return reader.string("socket", state + "/" + role + ".sock");
+}
+
+int ask_daemon(const std::string& role, const RoleOptions& options, wire::RequestBody body) {
+  const auto socket = socket_of(role, options);
+  if (!socket) {
+    return report(socket.error());
+  }
+  auto reply = ask(*socket, std::move(body));
+  if (!reply) {
+    if (reply.error().code == Code::kUnavailable) {
+      return report(Error{Code::kUnavailable, "no " + role + " answers at '" + *socket + "' (" +
+                                                  reply.error().message +
+                                                  "); start it with `goblin " + role +
+                                                  " run`, or name its --state-dir or --socket"});
+    }
+    return report(reply.error());
+  }
+  print(std::cout, *reply, options.json);
+  return 0;
+}
+
+int show_pin(const std::string& directory) {
+  auto identity = net::Identity::load_or_create(directory + "/identity");
+  if (!identity) {
+    return report(identity.error());
+  }
+  std::cout << (*identity)->pin().hex() << "\n";
+  return 0;
+}
+
+int plugin_info(const std::string& file) {
+  auto memfd = plugin::make_sealed_memfd_from(file);
+  if (!memfd) {
+    return report(memfd.error());
+  }
+  auto map = plugin::FileMap::open(memfd->get());
+  if (!map) {
+    return report(map.error());
+  }
+  auto note = plugin::read_note(map->bytes());
+  if (!note) {
+    return report(note.error().with_context("'" + file + "'"));
+  }
+  std::cout << "sha256  " << net::sha256(map->bytes()).hex() << "\nabi     " << note->abi_major
+            << "." << note->abi_minor << "\n";
+  for (const auto& kind : note->kinds) {
+    std::cout << "kind    " << kind.text() << "\n";
+  }
+  return report(plugin::check_abi("plugin", note->abi_major, note->abi_minor));
+}
+
+int plugin_add(const std::string& file, const RoleOptions& options) {
+  auto reader = open_config("coordinator", options);
+  if (!reader) {
+    return report(reader.error());
+  }
+  auto fallback = hosts::default_state_directory("coordinator", hosts::Environment::process());
+  const std::string state = reader->string("state-dir", fallback.value_or("."));
+  auto entry = coordinator::PluginShelf::add(state + "/plugins", file);
+  if (!entry) {
+    return report(entry.error());
+  }
+  std::cout << "added " << entry->plugin.hex() << "\n";
+  const auto socket = socket_of("coordinator", options);
+  wire::Control control;
+  control.command = "reload";
+  if (socket && ask(*socket, std::move(control))) {
+    std::cout << "the running coordinator offers it now\n";
+  }
+  return 0;
+}
+
+void add_role_options(CLI::App& app, RoleOptions& options) {
+  app.add_option("--config,-c", options.config,
+                 "TOML file; default: /etc/gpugoblin/ROLE.toml or ~/.config/gpugoblin/ROLE.toml");
+  app.add_option("--state-dir", options.state_dir, "where the daemon keeps its state");
+  app.add_option("--socket", options.socket, "Unix socket of the daemon");
+  app.add_option("--set", options.set,
+                 "KEY=VALUE: a setting that goes before the file; `config-check` lists all")
+      ->allow_extra_args(false);
+}
+
+struct App {
+  CLI::App app{"GPU Goblin: a volunteer computing network for science"};
+  RoleOptions options;
+  std::uint64_t job = 0;
+  std::string file;
+  std::function<int()> action;
+
+  void leaf(CLI::App& parent, const std::string& name, const std::string& doc,
+            std::function<int()> run, bool json = false) {
+    auto* command = parent.add_subcommand(name, doc);
+    add_role_options(*command, options);
+    if (json) {
+      command->add_flag("--json", options.json, "print JSON");
+    }
+    command->callback([this, run = std::move(run)] { action = run; });
+  }
+  void job_leaf(CLI::App& parent, const std::string& name, const std::string& doc,
+                std::function<int()> run) {
+    leaf(parent, name, doc, std::move(run), true);
+    parent.get_subcommand(name)->add_option("job", job, "number of the job")->required();
+  }
+  void control_leaf(CLI::App& parent, const std::string& role, const std::string& name,
+                    const std::string& doc) {
+    leaf(parent, name, doc, [this, role, name] {
+      wire::Control control;
+      control.command = name;
+      return ask_daemon(role, options, std::move(control));
+    });
+  }
+  template <typename Config>
+  CLI::App& daemon(const std::string& role, const std::string& doc,
+                   Result<Config> (*read)(hosts::ConfigReader&),
+                   Result<void> (*run)(const Config&)) {
+    auto& parent = *app.add_subcommand(role, doc);
+    parent.require_subcommand(1);
+    leaf(parent, "run", "run the daemon in the foreground",
+         [this, role, read, run] { return run_daemon(role, options, read, run); });
+    parent.get_subcommand("run")->add_option("--ready-fd", options.ready_fd,
+                                             "descriptor that is told port and pin once it is up");
+    leaf(parent, "config-check", "show every setting, where it comes from, and what is wrong",
+         [this, role, read] { return check_config(role, options, read); });
+    leaf(
+        parent, "status", "ask the running daemon how it is",
+        [this, role] { return ask_daemon(role, options, wire::GetStatus{}); }, true);
+    control_leaf(parent, role, "stop", "end the running daemon in order");
+    return parent;
+  }
+
+  void build() {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", std::string("goblin ") + GOBLIN_RELEASE);
+    auto& coordinator = daemon<coordinator::CoordinatorConfig>(
+        "coordinator", "registers hosts and lab nodes, offers the catalogue of plugins",
+        &coordinator::read_config, &coordinator::run_coordinator);
+    control_leaf(coordinator, "coordinator", "reload", "read the plugin folders again");
+
+    auto& lab = daemon<lab::LabConfig>("lab", "holds a lab's data and runs its jobs",
+                                       &lab::read_config, &lab::run_lab);
+    leaf(
+        lab, "jobs", "list jobs", [this] { return ask_daemon("lab", options, wire::GetJobs{}); },
+        true);
+    leaf(
+        lab, "hosts", "list the hosts that serve this lab node",
+        [this] { return ask_daemon("lab", options, wire::GetHosts{}); }, true);
+    leaf(
+        lab, "kinds", "list the kinds of computation",
+        [this] { return ask_daemon("lab", options, wire::GetKinds{}); }, true);
+    job_leaf(lab, "explain", "who computed a job, how it was checked, what was refused",
+             [this] { return ask_daemon("lab", options, wire::ExplainJob{job}); });
+    job_leaf(lab, "cancel", "cancel a job",
+             [this] { return ask_daemon("lab", options, wire::CancelJob{job}); });
+    job_leaf(lab, "forget", "remove an ended job and its files",
+             [this] { return ask_daemon("lab", options, wire::ForgetJob{job}); });
+
+    auto& host = daemon<volunteer::HostConfig>("host", "lends this computer",
+                                               &volunteer::read_config, &volunteer::run_host);
+    control_leaf(host, "host", "pause", "stop computing until resume; survives a restart");
+    control_leaf(host, "host", "resume", "go on computing");
+    control_leaf(host, "host", "finish", "complete what is here, then end");
+
+    auto& plugin = *app.add_subcommand("plugin", "look at plugins, add them to a coordinator");
+    plugin.require_subcommand(1);
+    leaf(plugin, "info", "what a plugin's file claims to be (it is not loaded)",
+         [this] { return plugin_info(file); });
+    plugin.get_subcommand("info")->add_option("file", file, "the library")->required();
+    leaf(plugin, "add", "offer a plugin in a coordinator's catalogue",
+         [this] { return plugin_add(file, options); });
+    plugin.get_subcommand("add")->add_option("file", file, "the library")->required();
+
+    auto* pin = app.add_subcommand("pin", "show (or make) the key of a state directory");
+    pin->add_option("directory", file, "the daemon's state directory")->required();
+    pin->callback([this] { action = [this] { return show_pin(file); }; });
+  }
+};
+
+}  // namespace
+}  // namespace goblin::cli
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  goblin::cli::App app;
+  app.build();
+  CLI11_PARSE(app.app, argc, argv);
+  return app.action();
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/link/read_config.hpp"
+#include "hosts/common/installation.hpp"
+#include "hosts/coordinator/coordinator.hpp"
+
+namespace goblin::coordinator {
+
+Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader) {
+  CoordinatorConfig config;
+  config.state_dir = link::read_state_dir(reader, "coordinator");
+  config.address = reader.string("listen.address", "0.0.0.0");
+  config.port =
+      static_cast<std::uint16_t>(reader.u64("listen.port", link::kCoordinatorPort, {0, 65535}));
+  config.socket = reader.string("socket", config.state_dir + "/coordinator.sock");
+  config.plugin_dirs = reader.list("plugins.dirs", {});
+  config.plugins = reader.list("plugins.files", {});
+  const std::string libdir = reader.string("libdir", "");
+  if (reader.boolean("plugins.installed", true)) {
+    auto installation = hosts::Installation::locate(libdir);
+    if (installation) {
+      const auto installed = installation->plugins();
+      config.plugins.insert(config.plugins.end(), installed.begin(), installed.end());
+    } else {
+      reader.complain("libdir", installation.error().message);
+    }
+  }
+  config.validators = link::read_pins(reader, "validators");
+  config.labs = link::read_pins(reader, "labs");
+  config.matchmaking.labs_per_host =
+      static_cast<std::uint32_t>(reader.u64("matchmaking.labs-per-host", 3, {1, 64}));
+  using std::chrono::milliseconds;
+  config.matchmaking.silence =
+      1000ULL *
+      static_cast<std::uint64_t>(reader
+                                     .duration("matchmaking.silence", milliseconds(30'000),
+                                               {milliseconds(1'000), milliseconds(3'600'000)})
+                                     .count());
+  config.matchmaking.lease =
+      1000ULL *
+      static_cast<std::uint64_t>(reader
+                                     .duration("matchmaking.lease", milliseconds(60'000),
+                                               {milliseconds(2'000), milliseconds(3'600'000)})
+                                     .count());
+  config.max_peers = static_cast<std::uint32_t>(reader.u64("limits.peers", 10'000, {1, 1'000'000}));
+  config.log = link::read_log(reader, "coordinator", config.state_dir);
+  GOBLIN_TRY_VOID(reader.finish());
+  return config;
+}
+
+}  // namespace goblin::coordinator

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Settings that every daemon has: where it keeps its state, whom it talks to, how it logs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/log/log.hpp"
+#include "core/plugin/runner_client.hpp"
+#include "core/wire/values.hpp"
+#include "hosts/common/config_reader.hpp"
+
+namespace goblin::link {
+
+inline constexpr std::uint16_t kCoordinatorPort = 7420;
+inline constexpr std::uint16_t kLabPort = 7421;
+
+/// "state-dir", made absolute.
+std::string read_state_dir(hosts::ConfigReader& reader, std::string_view role);
+/// "log.level", "log.file", "log.rotate", "log.keep"; the file defaults to STATE/ROLE.log.
+log::Options read_log(hosts::ConfigReader& reader, std::string_view role,
+                      const std::string& state_dir);
+/// A list of 64-digit pins.
+std::vector<wire::Digest> read_pins(hosts::ConfigReader& reader, const std::string& key);
+
+struct Endpoint {
+  std::string host;
+  std::uint16_t port = 0;
+  wire::Digest pin;
+};
+/// "coordinator.address" ("name:port") and "coordinator.pin".
+Endpoint read_coordinator(hosts::ConfigReader& reader);
+
+/// "libdir", "runner.backend", "runner.device": program and backend of runners.
+plugin::RunnerOptions read_runner(hosts::ConfigReader& reader);
+
+}  // namespace goblin::link
