@@ -11,6 +11,11 @@ namespace {
 
 constexpr std::uint32_t kApplicationId = 0x47424c4a;  // "GBLJ"
 
+// Values of `merged` that no flipped bit turns into each other; the checksum leaves it out because
+// it changes later.
+constexpr std::int64_t kKept = 0x33;
+constexpr std::int64_t kMerged = 0x4c;
+
 // `accepted.seq` gives the order of acceptance. AUTOINCREMENT: a forgotten job's number is never
 // given out again.
 constexpr std::array<const char*, 1> kMigrations = {R"sql(
@@ -117,8 +122,8 @@ class SqliteJournal final : public LabJournal {
       auto written = database_->run(
           "INSERT OR REPLACE INTO accepted(job,task,host,digest,merged,stage,"
           "stage_offset,planned) VALUES(?,?,?,?,?,?,?,?)",
-          record.job, record.task, record.host, record.digest, record.merged, record.stage,
-          record.stage_offset, planned_);
+          record.job, record.task, record.host, record.digest, record.merged ? kMerged : kKept,
+          record.stage, record.stage_offset, planned_);
       if (!written) {
         return fail(written.error().with_context("task " + std::to_string(record.task) +
                                                  " of job " + std::to_string(record.job)));
@@ -131,7 +136,8 @@ class SqliteJournal final : public LabJournal {
     GOBLIN_TRY(auto transaction, database_->begin());
     for (const std::uint64_t task : tasks) {
       GOBLIN_TRY(const std::uint64_t changed,
-                 database_->run("UPDATE accepted SET merged=1 WHERE job=? AND task=?", job, task));
+                 database_->run("UPDATE accepted SET merged=? WHERE job=? AND task=?", kMerged, job,
+                                task));
       if (changed == 0) {
         return no_task(job, task);
       }
@@ -245,7 +251,11 @@ class SqliteJournal final : public LabJournal {
     record.task = row.number(0);
     GOBLIN_TRY_VOID(row.fixed(1, record.host.bytes));
     GOBLIN_TRY_VOID(row.fixed(2, record.digest.bytes));
-    record.merged = row.integer(3) != 0;
+    if (row.integer(3) != kKept && row.integer(3) != kMerged) {
+      return fail(database_->damaged("task " + std::to_string(record.task) + " of job " +
+                                     std::to_string(job) + ": merged"));
+    }
+    record.merged = row.integer(3) == kMerged;
     record.stage = row.number(4);
     record.stage_offset = row.number(5);
     GOBLIN_TRY_VOID(checked(decode_planned(row.blob(6), record), job));

@@ -155,6 +155,7 @@ Result<void> Database::migrate(const DatabaseOptions& options, std::int64_t vers
 }
 
 Result<void> Database::execute(const std::string& sql) {
+  errno = 0;
   const int code = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) {
     return fail(error(code));
@@ -164,6 +165,7 @@ Result<void> Database::execute(const std::string& sql) {
 
 Result<std::string> Database::pragma(const std::string& sql) {
   sqlite3_stmt* statement = nullptr;
+  errno = 0;
   int code = sqlite3_prepare_v2(handle_, sql.c_str(), -1, &statement, nullptr);
   std::string answer;
   if (code == SQLITE_OK) {
@@ -208,7 +210,10 @@ Error Database::damaged(std::string_view detail) const {
 }
 
 Error Database::error(int code) const {
-  const int reason = sqlite3_system_errno(handle_);
+  // SQLite does not note the reason of every failed write; every call here begins with errno 0.
+  const int last = errno;
+  const int noted = sqlite3_system_errno(handle_);
+  const int reason = noted != 0 ? noted : last;
   const std::string text = sqlite3_errmsg(handle_);
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
@@ -278,6 +283,7 @@ Database::Query::~Query() {
 }
 
 Result<bool> Database::Query::step() {
+  errno = 0;
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) {
     return true;
