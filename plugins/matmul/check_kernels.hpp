@@ -30,7 +30,8 @@ struct SampleSums {
   alignas(16) unsigned char block[16 * kSampleLanes];
   alignas(16) unsigned char chunk[16 * kSampleLanes];
   alignas(16) unsigned char total[16 * kSampleLanes];
-  double plain[2 * kSampleLanes];  ///< the same sums in double (parts of complex ones)
+  double plain[2 * kSampleLanes];  ///< the same sums in double (parts of complex ones) …
+  double rest[2 * kSampleLanes];   ///< … and, of doubles, what their rounding lost
 };
 
 struct CheckKernels {

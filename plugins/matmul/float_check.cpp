@@ -101,14 +101,15 @@ class FloatCheck {
       const double cost = static_cast<double>(bad_columns_.size()) * static_cast<double>(m_) *
                           static_cast<double>(k_);
       if (cost > budget()) return Verdict::kAbstain;
-      for (const std::int64_t j : bad_columns_) {
+      const std::vector<std::int64_t> bad = bad_columns_;
+      for (const std::int64_t j : bad) {
         masked_[static_cast<std::size_t>(j)] = true;
         r_[static_cast<std::size_t>(j)] = 0;
       }
       any_masked_ = true;
       GOBLIN_TRY_VOID(project_product());
       if (!samples_right()) return Verdict::kReject;
-      for (const std::int64_t j : bad_columns_) {
+      for (const std::int64_t j : bad) {
         GOBLIN_TRY(const bool right, exactly_right(product_, {0, m_}, {j, 1}, device_));
         if (!right) return Verdict::kReject;
       }
@@ -320,10 +321,13 @@ class FloatCheck {
                                        s.column * product_.c.stride(1);
         if (std::memcmp(found, &right, sizeof right) != 0) return false;
         if constexpr (std::is_floating_point_v<Sum>) {
-          s.error = std::fabs(static_cast<double>(totals[l]) - sums_[g].plain[l]);
+          s.error = std::fabs((static_cast<double>(totals[l]) - sums_[g].plain[l]) -
+                              sums_[g].rest[l]);
         } else {
-          s.error = std::hypot(static_cast<double>(totals[l].re) - sums_[g].plain[2 * l],
-                               static_cast<double>(totals[l].im) - sums_[g].plain[2 * l + 1]);
+          const SampleSums& sums = sums_[g];
+          s.error = std::hypot(
+              (static_cast<double>(totals[l].re) - sums.plain[2 * l]) - sums.rest[2 * l],
+              (static_cast<double>(totals[l].im) - sums.plain[2 * l + 1]) - sums.rest[2 * l + 1]);
         }
       }
     }
