@@ -22,6 +22,7 @@ struct Block {
 inline constexpr std::int64_t kLanesF64 = 8;
 inline constexpr std::int64_t kLanesU64 = 8;
 inline constexpr std::int64_t kLanesU32 = 16;
+inline constexpr std::int64_t kSquareLanes = 8;
 
 /// Entries that are recomputed to the bit, side by side.
 inline constexpr std::int64_t kSampleLanes = 8;
@@ -45,10 +46,15 @@ struct CheckKernels {
   /// For each row i: sum[i·stride] += Σ x[i, j]·r[j], squares[i·stride] += Σ x[i, j]².
   void (*dot_rows)(const double* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                    const double* r, double* sum, double* squares, std::int64_t stride);
-  /// The same straight on contiguous f32 rows.
-  void (*dot_rows_f32)(const float* x, std::int64_t row_stride, std::int64_t rows,
-                       std::int64_t columns, const double* r, double* sum, double* squares,
-                       std::int64_t stride);
+  /// One contiguous row of f32 or f64, straight from where it lies: for each block q of columns
+  /// [begin[q], begin[q + 1]), sum[q] += Σ x[j]·r[j]; and, unless squares is null, the
+  /// kSquareLanes partial sums of x[j]² are added to squares[q·kSquareLanes …].
+  void (*project_row)(goblin_dtype_v1 dtype, const void* x, const std::int64_t* begin,
+                      std::int64_t blocks, const double* r, double* sum, double* squares);
+  /// Packs contiguous rows of f32 or f64 and adds their squares: squares[i] += Σ x[i, j]². Fetches
+  /// the rows that follow ahead of time.
+  void (*pack_rows)(goblin_dtype_v1 dtype, const Block& from, double* out, std::int64_t ld,
+                    double* squares);
   /// squares[i] += Σ x[i, j]².
   void (*square_rows)(const double* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                       double* squares);

@@ -24,10 +24,11 @@ using numerics::kChunk;
 
 constexpr std::int64_t kPanel = 2 * kBlock;  // of k; divides kChunk
 static_assert(kChunk % kPanel == 0);
-constexpr std::int64_t kRows = 16;
+constexpr std::int64_t kRows = 16;      // at a time; of A, kPackedRows: they fit the L1 cache
+constexpr std::int64_t kPackedRows = 8;
 constexpr std::int64_t kColumns = 256;
 constexpr std::int64_t kMaxBlocks = 32;
-constexpr std::int64_t kColumnsPerBlock = 128;  // of C, at least about so many
+constexpr std::int64_t kColumnsPerBlock = 256;  // of C, about so many where there are enough
 
 constexpr double kRms = 1.5275252316519468;  // of ±[1, 2): √(7/3)
 constexpr double kKappa = 32;                // honest results need ≤ 7 (docs/matmul.md)
@@ -89,6 +90,7 @@ class FloatCheck {
         r_(size(n_)),
         packed_(size(kRows * kPanel * 2)) {
     for (double& x : r_) x = random.signed_unit();
+    for (std::int64_t q = 0; q <= blocks_; ++q) begins_.push_back(n_ * q / blocks_);
     masked_.assign(size(n_), false);
     pick_samples(samples, random);
   }
@@ -128,8 +130,7 @@ class FloatCheck {
                                      static_cast<double>(k_));
   }
   [[nodiscard]] Range columns_of(std::int64_t block) const {
-    const std::int64_t begin = n_ * block / blocks_;
-    return {begin, n_ * (block + 1) / blocks_ - begin};
+    return {begins_[size(block)], begins_[size(block + 1)] - begins_[size(block)]};
   }
 
   void pick_samples(std::int64_t count, ChaCha& random) {
@@ -177,42 +178,57 @@ class FloatCheck {
   /// Rows p… of Y. Of complex numbers row 2t holds (re, im) of B·R's row t by halves of the lanes.
   void project_b(std::int64_t p, std::int64_t terms, std::vector<double>& y) {
     const Tensor& b = product_.b;
-    const auto item = static_cast<std::int64_t>(b.item_size());
-    // The fast way around packing; a masked column needs it packed.
-    const bool straight = b.dtype() == GOBLIN_F32 && b.stride(1) == item && !any_masked_ &&
-                          reinterpret_cast<std::uintptr_t>(b.bytes()) % 4 == 0 &&
-                          b.stride(0) % 4 == 0;
     const std::int64_t stride = lanes_ * format_.parts;
-    std::vector<double> squares(size(kRows * stride));
+    const bool rows_straight = straight(b);
+    std::vector<double> squares(size(std::max(kRows * stride, blocks_ * kSquareLanes)));
     for (std::int64_t t = 0; t < terms; t += kRows) {
       const std::int64_t rows = std::min(kRows, terms - t);
-      std::fill(squares.begin(), squares.end(), 0.0);
       double* const into = y.data() + t * stride;
-      for (std::int64_t q = 0; q < blocks_; ++q) {
-        const Range all = columns_of(q);
-        for (std::int64_t j = 0; j < all.count; j += kColumns) {
-          const Range some{all.begin + j, std::min(kColumns, all.count - j)};
-          const double* const r = r_.data() + some.begin;
-          if (straight) {
-            const auto* const row = reinterpret_cast<const float*>(
-                b.bytes() + (p + t) * b.stride(0) + some.begin * item);
-            kernels_.dot_rows_f32(row, b.stride(0), rows, some.count, r, into + q,
-                                  squares.data() + q, stride);
-            continue;
-          }
-          for (std::int64_t part = 0; part < format_.parts; ++part) {
-            pack(b, p + t, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
-            if (any_masked_) mask(some, rows);
-            kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r,
-                              into + part * blocks_ + q, squares.data() + q, stride);
-          }
+      if (rows_straight) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+          kernels_.project_row(b.dtype(), b.bytes() + (p + t + i) * b.stride(0), begins_.data(),
+                               blocks_, r_.data(), into + i * stride, squares.data());
         }
-        double sum = 0;
-        for (std::int64_t i = 0; i < rows; ++i) sum += squares[size(i * stride + q)];
-        b_squares_[size(q)] += sum;
-        if (!std::isfinite(sum)) find_bad(p + t, rows, all);
+      } else {
+        project_packed(p + t, rows, into);
       }
       gather(p, t, rows);
+    }
+    if (!rows_straight) return;
+    for (std::int64_t q = 0; q < blocks_; ++q) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < kSquareLanes; ++l) sum += squares[size(q * kSquareLanes + l)];
+      b_squares_[size(q)] += sum;
+      if (!std::isfinite(sum)) find_bad(p, terms, columns_of(q));
+    }
+  }
+
+  /// Can rows be read where they lie? A masked column must be packed to be left out.
+  [[nodiscard]] bool straight(const Tensor& t) const {
+    const auto item = static_cast<std::int64_t>(t.item_size());
+    return (t.dtype() == GOBLIN_F32 || t.dtype() == GOBLIN_F64) && t.stride(1) == item &&
+           !any_masked_ && t.stride(0) % item == 0 &&
+           reinterpret_cast<std::uintptr_t>(t.bytes()) % static_cast<std::uintptr_t>(item) == 0;
+  }
+
+  void project_packed(std::int64_t row, std::int64_t rows, double* into) {
+    const std::int64_t stride = lanes_ * format_.parts;
+    std::vector<double> squares(size(rows * stride));
+    for (std::int64_t q = 0; q < blocks_; ++q) {
+      const Range all = columns_of(q);
+      for (std::int64_t j = 0; j < all.count; j += kColumns) {
+        const Range some{all.begin + j, std::min(kColumns, all.count - j)};
+        for (std::int64_t part = 0; part < format_.parts; ++part) {
+          pack(product_.b, row, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
+          if (any_masked_) mask(some, rows);
+          kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r_.data() + some.begin,
+                            into + part * blocks_ + q, squares.data() + q, stride);
+        }
+      }
+      double sum = 0;
+      for (std::int64_t i = 0; i < rows; ++i) sum += squares[size(i * stride + q)];
+      b_squares_[size(q)] += sum;
+      if (!std::isfinite(sum)) find_bad(row, rows, all);
     }
   }
 
@@ -226,7 +242,7 @@ class FloatCheck {
   /// Remembers the columns that hold NaN or infinity. Squares also overflow for finite doubles
   /// beyond 1e154, which make no column bad: judge() sees that the bound is infinite.
   void find_bad(std::int64_t row, std::int64_t rows, Range columns) {
-    std::vector<double> column(size(kRows));
+    std::vector<double> column(size(rows));
     for (std::int64_t j = columns.begin; j < columns.begin + columns.count; ++j) {
       bool bad = false;
       for (std::int64_t part = 0; part < format_.parts; ++part) {
@@ -272,12 +288,19 @@ class FloatCheck {
   void project_a(std::int64_t p, std::int64_t terms, const std::vector<double>& y) {
     const std::int64_t width = terms * format_.parts;
     const std::int64_t ld = kPanel * format_.parts;
-    for (std::int64_t i = 0; i < m_; i += kRows) {
-      const std::int64_t rows = std::min(kRows, m_ - i);
-      for (std::int64_t part = 0; part < format_.parts; ++part) {
-        pack(product_.a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
+    const Tensor& a = product_.a;
+    const bool rows_straight = straight(a);
+    for (std::int64_t i = 0; i < m_; i += kPackedRows) {
+      const std::int64_t rows = std::min(kPackedRows, m_ - i);
+      if (rows_straight) {
+        kernels_.pack_rows(a.dtype(), block_of(a, i, rows, p, terms), packed_.data(), ld,
+                           a_squares_.data() + i);
+      } else {
+        for (std::int64_t part = 0; part < format_.parts; ++part) {
+          pack(a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
+        }
+        kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
       }
-      kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
       kernels_.narrow_f64(packed_.data(), ld, rows, width, y.data(), lanes_,
                           d_.data() + i * lanes_);
     }
@@ -355,32 +378,36 @@ class FloatCheck {
   /// E = C·R, subtracted from D; squares of C's rows by block where C is rounded to 16 bits.
   Result<void> project_result() {
     const Tensor& c = product_.c;
-    c_squares_.assign(size(m_ * lanes_), 0);
+    if (format_.out_unit != 0) c_squares_.assign(size(m_ * lanes_), 0);
+    std::vector<double> squares(size(kRows * lanes_));
     std::vector<double> e(size(kRows * lanes_));
-    const bool straight = c.dtype() == GOBLIN_F32 && c.stride(1) == 4;
+    const bool rows_straight = straight(c);
     for (std::int64_t i = 0; i < m_; i += kRows) {
       if (device_.cancelled()) return fail(Code::kCancelled, "matmul: cancelled");
       const std::int64_t rows = std::min(kRows, m_ - i);
       std::fill(e.begin(), e.end(), 0.0);
-      double* const squares = c_squares_.data() + i * lanes_;
-      for (std::int64_t q = 0; q < blocks_; ++q) {
-        const Range all = columns_of(q);
-        for (std::int64_t j = 0; j < all.count; j += kColumns) {
-          const Range some{all.begin + j, std::min(kColumns, all.count - j)};
-          const double* const r = r_.data() + some.begin;
-          if (straight && !any_masked_) {
-            kernels_.dot_rows_f32(reinterpret_cast<const float*>(c.bytes() + i * c.stride(0) +
-                                                                 some.begin * c.stride(1)),
-                                  c.stride(0), rows, some.count, r, e.data() + q, squares + q,
-                                  lanes_);
-            continue;
+      std::fill(squares.begin(), squares.end(), 0.0);
+      if (rows_straight) {
+        for (std::int64_t j = 0; j < rows; ++j) {
+          kernels_.project_row(c.dtype(), c.bytes() + (i + j) * c.stride(0), begins_.data(),
+                               blocks_, r_.data(), e.data() + j * lanes_, nullptr);
+        }
+      } else {
+        for (std::int64_t q = 0; q < blocks_; ++q) {
+          const Range all = columns_of(q);
+          for (std::int64_t j = 0; j < all.count; j += kColumns) {
+            const Range some{all.begin + j, std::min(kColumns, all.count - j)};
+            for (std::int64_t part = 0; part < format_.parts; ++part) {
+              pack(c, i, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
+              if (any_masked_) mask(some, rows);
+              kernels_.dot_rows(packed_.data(), kColumns, rows, some.count,
+                                r_.data() + some.begin, e.data() + part * blocks_ + q,
+                                squares.data() + q, lanes_);
+            }
           }
-          for (std::int64_t part = 0; part < format_.parts; ++part) {
-            pack(c, i, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
-            if (any_masked_) mask(some, rows);
-            kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r,
-                              e.data() + part * blocks_ + q, squares + q, lanes_);
-          }
+        }
+        if (format_.out_unit != 0) {
+          std::copy_n(squares.begin(), rows * lanes_, c_squares_.begin() + i * lanes_);
         }
       }
       for (std::int64_t at = 0; at < rows * lanes_; ++at) d_[size(i * lanes_ + at)] -= e[size(at)];
@@ -464,6 +491,7 @@ class FloatCheck {
   const std::int64_t m_, n_, k_;
   const std::int64_t lanes_;   ///< columns of Y, D and E
   const std::int64_t blocks_;  ///< w
+  std::vector<std::int64_t> begins_;  ///< of blocks; last: n
   std::vector<double> r_;
   std::vector<double> packed_;
   std::vector<bool> masked_;
