@@ -10,7 +10,8 @@
 // function or struct first, or name the task:
 //   auto hash = [source] { return hash_of(*source); };    // not: co_await loop.offload([source] …)
 //   co_await loop.offload(hash);
-// Where functions here take one, kSafeInAwait refuses the dangerous form at compile time.
+// Where functions here take one, kSafeInAwait refuses the dangerous form at compile time. It also
+// copies what a function call returns by reference: `Task<T>& one = tasks[i]; co_await one;`.
 #pragma once
 
 #include <coroutine>

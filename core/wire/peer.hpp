@@ -65,7 +65,8 @@ struct BlobCredit {
   std::uint32_t stream = 0;
   std::uint64_t bytes = 0;
 };
-/// From the asker: no more. From the sender: the source failed midway.
+/// From the asker, with GOBLIN_CANCELLED: no more. From the sender, with another code: the source
+/// failed midway, or (GOBLIN_UNAVAILABLE) the answer to the asker's cancel; it is the stream's last.
 struct BlobCancel {
   std::uint32_t stream = 0;
   std::int32_t status = GOBLIN_CANCELLED;
