@@ -169,27 +169,44 @@ void SchedulerImpl::learn(Lease& lease) {
   // Its place in the queue is unknown: allow for one such task before it.
   const Micros expected = 2 * *own + transfer_time(*lease.host, lease.missing_bytes);
   lease.expected_end = lease.start + expected;
+  const Micros allowed = micros(double(expected) * 1e-6 * config_.deadline_factor);
+  lease.deadline = std::max(lease.deadline, lease.start + allowed);
+  lease.last_deadline = std::max(lease.last_deadline, lease.deadline);
 }
 
 void SchedulerImpl::heartbeat(HostId id, const std::vector<LeaseId>& running, Micros now) {
   advance(now);
   Host* host = find_host(id);
   if (host == nullptr || !host->connected) return;
+  const auto longest = [&](const Lease& lease) {
+    if (!lease.predicted)
+      return micros(double(config_.first_deadline) * 1e-6 * config_.deadline_factor);
+    return std::max(config_.deadline_floor,
+                    micros(double(lease.own) * 1e-6 * config_.deadline_factor));
+  };
+  const auto extend = [&](Lease& lease) {
+    const Micros more = lease.predicted ? config_.deadline_floor : config_.first_deadline;
+    lease.deadline = std::max(lease.deadline, std::min(lease.last_deadline, now_ + more));
+  };
+  bool computing = false;
   for (const LeaseId lease_id : running) {
     Lease* lease = find_lease(lease_id);
     if (lease == nullptr || lease->host != host || lease->state != LeaseState::kRunning) continue;
+    computing = true;
     if (lease->running_since == 0) {
       lease->running_since = now_;
       // Its time in the queue is over: only its own counts from here.
       if (lease->predicted)
-        lease->last_deadline =
-            std::max(lease->last_deadline,
-                     now_ + std::max(config_.deadline_floor,
-                                     micros(double(lease->own) * 1e-6 * config_.deadline_factor)));
+        lease->last_deadline = std::max(lease->last_deadline, now_ + longest(*lease));
     }
-    const Micros extended =
-        now_ + (lease->predicted ? config_.deadline_floor : config_.first_deadline);
-    lease->deadline = std::max(lease->deadline, std::min(lease->last_deadline, extended));
+    extend(*lease);
+  }
+  if (!computing) return;
+  // Those behind it wait through no fault of theirs; what they wait for has its own end.
+  for (Lease* lease : host->running) {
+    if (lease->running_since != 0) continue;
+    lease->last_deadline = std::max(lease->last_deadline, now_ + longest(*lease));
+    extend(*lease);
   }
 }
 

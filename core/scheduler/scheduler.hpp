@@ -225,6 +225,8 @@ class Scheduler {
   /// `from` is the host that says so: it speaks for its own leases only.
   virtual void outcome(HostId from, const Outcome& outcome, Micros now) = 0;
   virtual void handed_back(HostId from, LeaseId lease, Micros now) = 0;
+  /// Moves the deadlines of the leases that it names, each up to its limit, and of those that queue
+  /// behind them.
   virtual void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) = 0;
   virtual void fetched(LeaseId lease, Micros now) = 0;
   /// `wrong`: the bytes do not hash to what the host had committed to.

@@ -196,6 +196,23 @@ TEST(Deadlines, HeartbeatsExtendUpToTheFactor) {
   EXPECT_THAT(d.take<CancelLease>(), SizeIs(1)) << "computing for ever is not an excuse";
 }
 
+TEST(Deadlines, ALeaseThatQueuesBehindALongOneDoesNotEnd) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  ASSERT_THAT(leases, SizeIs(2));
+  // Each takes longer than the first deadline; the host names only the one that it computes.
+  for (const SendLease& lease : leases) {
+    for (int i = 0; i < 20; ++i) {
+      d.s->heartbeat(1, {lease.lease}, d.now);
+      d.wait(50 * kSecond);
+    }
+    d.complete(1, lease, 1000 * kSecond);
+  }
+  EXPECT_THAT(d.take<CancelLease>(), IsEmpty());
+  EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+}
+
 TEST(Deadlines, FollowWhatIsKnown) {
   Driver d;
   d.job(1).host(1).ready(1, 0, 1e9).collect();
