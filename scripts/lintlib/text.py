@@ -14,7 +14,10 @@ BINARY_SUFFIXES = frozenset({".so", ".png", ".jpg", ".npy", ".npz", ".bin"})
 MOST_LINES = 500
 
 # A folder that only one machine has, where a literal may begin, and the addresses of registries.
-MACHINE_PATH = re.compile(r"""["'\s=(:]/(?:work|root|home|tmp)/[A-Za-z0-9_]""")
+# /home/u and /home/user are nobody's.
+MACHINE_PATH = re.compile(
+    r"""["'\s=(:]/(?:(?:work|root|tmp)/[A-Za-z0-9_]|home/(?!u(?:ser)?\b)[A-Za-z0-9_])"""
+)
 REGISTRY = re.compile(
     r"(?:pypi\.(?:org|io)|python[h]osted|(?:deb|security|ftp|archive)\.[a-z.]*debian\.org"
     r"|registry\.npmjs|conda\.anaconda|ghcr\.io|docker\.io)"

@@ -61,6 +61,7 @@ def test_long_files_are_warned_of_not_failed(tmp_path: Path) -> None:
         ("https://pyp" + "i.org/simple", True),
         ("deb.debian" + ".org", True),
         ("/usr/lib and /proc/self/fd", False),
+        ('a test says "/home/u/.config"', False),
         ("a/work/b and /workshop", False),
         ("Debian and PyPI", False),
     ],
