@@ -387,7 +387,8 @@ void World::recheck(const Recheck& ask) {
   ++tally["rechecks"];
   SimJob& job = jobs_[ask.job];
   if (!job.journal.contains(ask.task)) return violate("a recheck of what is not accepted");
-  after(delay(), [this, life = lab_life_, ask] {
+  // Bytes must be recalled first: that may take longer than all that is left of the job.
+  after(random_.chance(0.3) ? 1'000 * delay() : delay(), [this, life = lab_life_, ask] {
     if (life != lab_life_ || jobs_[ask.job].ended) return;
     SimJob& j = jobs_[ask.job];
     const bool right = j.digests[ask.task] == result_digest(ask.job, ask.task, 0);
