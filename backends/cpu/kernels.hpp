@@ -5,7 +5,7 @@
 // value is its real part, then its imaginary part. A panel of B holds `columns` columns: step after
 // step, each column's value; complex: all real parts, then all imaginary parts. Lanes past the
 // matrix's edge are zero. Values are widened to the element that is accumulated in (f16 → f32,
-// i8 → 32 bits, …). Panels follow one another and begin 64-byte aligned.
+// i8 → 32 bits, …). The first panel is 64-byte aligned, the others follow it without gaps.
 #pragma once
 
 #include <cstdint>

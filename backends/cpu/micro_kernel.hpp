@@ -112,6 +112,11 @@ GOBLIN_NUMERICS_INLINE V canonical_vector(const V& v) {
   }
 }
 
+/// The tile of C is asked for twice: into the L2 cache at once, for it may come from memory, and
+/// into the L1 cache so many steps before the end, or the panels would push it out again. 16 to 40
+/// measured alike, 64 and more cost up to 5 % (f64, n = 2048).
+inline constexpr std::int64_t kPrefetchSums = 24;
+
 template <class Isa, class Family>
 void tile(const void* a_panel, const void* b_panel, std::int64_t steps, void* c, std::int64_t c_row,
           std::int64_t c_plane, bool add) {
@@ -125,14 +130,18 @@ void tile(const void* a_panel, const void* b_panel, std::int64_t steps, void* c,
   const std::int64_t row_bytes = c_row * static_cast<std::int64_t>(sizeof(T));
   const std::int64_t second =
       Family::kParts == 2 ? c_plane * static_cast<std::int64_t>(sizeof(T)) : Isa::kVectorBytes;
-  if (add) {
-    for (int r = 0; r < kRows; ++r) {
-      __builtin_prefetch(out + r * row_bytes, 1);
-      __builtin_prefetch(out + r * row_bytes + second, 1);
-    }
+  for (int r = 0; r < kRows; ++r) {
+    __builtin_prefetch(out + r * row_bytes, 0, 2);
+    __builtin_prefetch(out + r * row_bytes + second, 0, 2);
   }
   V sums[kRows][2] = {};
   for (std::int64_t p = 0; p < steps; ++p) {
+    if (p == steps - kPrefetchSums) {
+      for (int r = 0; r < kRows; ++r) {
+        __builtin_prefetch(out + r * row_bytes, 1);
+        __builtin_prefetch(out + r * row_bytes + second, 1);
+      }
+    }
     const V b0 = load_vector<V>(b);
     const V b1 = load_vector<V>(b + kWidth);
 #pragma GCC unroll 16
