@@ -28,7 +28,9 @@ std::uint64_t checksum(std::uint64_t seed, wire::ByteView bytes) {
     bytes = bytes.subspan(8);
   }
   std::uint64_t rest = 0;
-  std::memcpy(&rest, bytes.data(), bytes.size());
+  if (!bytes.empty()) {
+    std::memcpy(&rest, bytes.data(), bytes.size());
+  }
   mix(rest);
   return sum;
 }

@@ -196,7 +196,7 @@ TEST_F(LabJournalTest, FileIsPrivate) {
 TEST_F(LabJournalTest, ManyRecords) {
   add(1);
   constexpr std::uint64_t kBatch = 5000;
-  constexpr std::uint64_t kTasks = 200'000;
+  constexpr std::uint64_t kTasks = 100'000;
   std::vector<AcceptedRecord> all;
   for (std::uint64_t task = 0; task < kTasks; ++task) {
     all.push_back(sample_accepted(1, task));
