@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// goblin-lying-host: a host for tests and the demonstration that lies about its results. It takes
+// the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.delay,
+// liar.seed beside them.
+#include <csignal>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "hosts/volunteer/host.hpp"
+#include "tests/testing/lying_host/liar.hpp"
+
+namespace {
+
+int fail_with(const std::string& message) {
+  std::cerr << "goblin-lying-host: " << message << "\n";
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::map<std::string, std::string> flags;
+  int ready_fd = -1;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word == "host" || word == "run") {
+      continue;  // so that it can stand in for `goblin`
+    }
+    if (i + 1 >= argc) {
+      return fail_with("a value is missing after " + word);
+    }
+    const std::string value = argv[++i];
+    if (word == "--set") {
+      const auto equals = value.find('=');
+      if (equals == std::string::npos) {
+        return fail_with("--set " + value + ": write it as KEY=VALUE");
+      }
+      flags[value.substr(0, equals)] = value.substr(equals + 1);
+    } else if (word == "--state-dir") {
+      flags["state-dir"] = value;
+    } else if (word == "--ready-fd") {
+      ready_fd = std::stoi(value);
+    } else {
+      return fail_with("unknown option " + word);
+    }
+  }
+  auto reader = goblin::hosts::ConfigReader::open("", flags);
+  if (!reader) {
+    return fail_with(reader.error().message);
+  }
+  goblin::testing::LiarOptions options;
+  options.mode = reader->string("liar.mode", options.mode);
+  options.rate = reader->real("liar.rate", options.rate, {0, 1});
+  options.delay = reader->duration("liar.delay", options.delay);
+  options.seed = reader->u64("liar.seed", options.seed);
+  auto config = goblin::volunteer::read_config(*reader);
+  if (!config) {
+    return fail_with(config.error().message);
+  }
+  auto liar = goblin::testing::make_liar(options);
+  if (!liar) {
+    return fail_with(liar.error().message);
+  }
+  config->filter = *liar;
+  config->ready_fd = ready_fd;
+  const auto done = goblin::volunteer::run_host(*config);
+  return done ? 0 : fail_with(done.error().message);
+}
