@@ -11,9 +11,7 @@ std::int64_t Box::items(const Problem& problem) const {
   return count;
 }
 
-std::int64_t Box::chunks() const {
-  return (terms.count + numerics::kChunk - 1) / numerics::kChunk;
-}
+std::int64_t Box::chunks() const { return (terms.count + numerics::kChunk - 1) / numerics::kChunk; }
 
 double Box::flops(const Problem& problem) const {
   const bool complex = problem.in == GOBLIN_C64 || problem.in == GOBLIN_C128;
@@ -50,7 +48,7 @@ double c_bytes(const Problem& problem, const Box& box) {
 
 std::optional<std::array<Box, 2>> halve(const Problem& problem, const Box& box) {
   std::array<Box, 2> parts{box, box};
-  auto cut = [&](Range Box::* member) {
+  auto cut = [&](Range Box::*member) {
     const Range whole = box.*member;
     const std::int64_t first = whole.count - whole.count / 2;
     (parts[0].*member).count = first;

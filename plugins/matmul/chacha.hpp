@@ -53,8 +53,8 @@ class ChaCha {
   }
 
  private:
-  static void quarter(std::array<std::uint32_t, 16>& x, std::size_t a, std::size_t b,
-                      std::size_t c, std::size_t d) {
+  static void quarter(std::array<std::uint32_t, 16>& x, std::size_t a, std::size_t b, std::size_t c,
+                      std::size_t d) {
     x[a] += x[b];
     x[d] = std::rotl(x[d] ^ x[a], 16);
     x[c] += x[d];

@@ -35,8 +35,7 @@ Result<Verdict> check_product(const TaskView& task, const Device& device, Seed s
     Verdict verdict = Verdict::kAbstain;
     if (terms == 0 || cheaper_whole(static_cast<double>(task.m()), static_cast<double>(task.n()),
                                     static_cast<double>(terms))) {
-      GOBLIN_TRY(const bool right,
-                 exactly_right(product, {0, task.m()}, {0, task.n()}, device));
+      GOBLIN_TRY(const bool right, exactly_right(product, {0, task.m()}, {0, task.n()}, device));
       verdict = right ? Verdict::kAccept : Verdict::kReject;
     } else if (is_integer(task.in())) {
       GOBLIN_TRY(verdict, check_integers(product, random, device));

@@ -51,10 +51,10 @@ struct CheckKernels {
   /// kSquareLanes partial sums of x[j]² are added to squares[q·kSquareLanes …].
   void (*project_row)(goblin_dtype_v1 dtype, const void* x, const std::int64_t* begin,
                       std::int64_t blocks, const double* r, double* sum, double* squares);
-  /// Packs contiguous rows of f32 or f64 and adds their squares: squares[i] += Σ x[i, j]². Fetches
-  /// the rows that follow ahead of time.
-  void (*pack_rows)(goblin_dtype_v1 dtype, const Block& from, double* out, std::int64_t ld,
-                    double* squares);
+  /// Contiguous rows of f32 or f64, straight from where they lie, against columns of Y that are
+  /// contiguous too: d[i·lanes + l] += Σ x[i, j]·y[l·y_stride + j]; squares[i] += Σ x[i, j]².
+  void (*project_rows)(goblin_dtype_v1 dtype, const Block& from, const double* y,
+                       std::int64_t y_stride, std::int64_t lanes, double* d, double* squares);
   /// squares[i] += Σ x[i, j]².
   void (*square_rows)(const double* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                       double* squares);

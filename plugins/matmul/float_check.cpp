@@ -24,11 +24,11 @@ using numerics::kChunk;
 
 constexpr std::int64_t kPanel = 2 * kBlock;  // of k; divides kChunk
 static_assert(kChunk % kPanel == 0);
-constexpr std::int64_t kRows = 16;      // at a time; of A, kPackedRows: they fit the L1 cache
+constexpr std::int64_t kRows = 16;  // at a time; of A, kPackedRows: they fit the L1 cache
 constexpr std::int64_t kPackedRows = 8;
 constexpr std::int64_t kColumns = 256;
 constexpr std::int64_t kMaxBlocks = 32;
-constexpr std::int64_t kColumnsPerBlock = 256;  // of C, about so many where there are enough
+constexpr std::int64_t kColumnsPerBlock = 512;  // of C, about so many where there are enough
 
 constexpr double kRms = 1.5275252316519468;  // of ±[1, 2): √(7/3)
 constexpr double kKappa = 32;                // honest results need ≤ 7 (docs/matmul.md)
@@ -83,9 +83,9 @@ class FloatCheck {
         m_(product.a.dim(0)),
         n_(product.b.dim(1)),
         k_(product.a.dim(1)),
-        lanes_(round_up(std::clamp<std::int64_t>(n_ / kColumnsPerBlock, 1, kMaxBlocks) *
-                            format_.parts,
-                        kLanesF64)),
+        lanes_(
+            round_up(std::clamp<std::int64_t>(n_ / kColumnsPerBlock, 1, kMaxBlocks) * format_.parts,
+                     kLanesF64)),
         blocks_(std::min(lanes_ / format_.parts, n_)),
         r_(size(n_)),
         packed_(size(kRows * kPanel * 2)) {
@@ -150,8 +150,9 @@ class FloatCheck {
             std::int64_t step) const {
     goblin_dtype_v1 dtype = from.dtype();
     if (format_.parts == 2) dtype = format_.part;
-    kernels_.pack_f64(dtype, part_of(block_of(from, row, rows, column, columns), part, part_bytes()),
-                      out, ld, step);
+    kernels_.pack_f64(dtype,
+                      part_of(block_of(from, row, rows, column, columns), part, part_bytes()), out,
+                      ld, step);
   }
 
   /// D = A·(B·R), norms, sampled sums.
@@ -289,18 +290,22 @@ class FloatCheck {
     const std::int64_t width = terms * format_.parts;
     const std::int64_t ld = kPanel * format_.parts;
     const Tensor& a = product_.a;
-    const bool rows_straight = straight(a);
+    if (straight(a)) {
+      std::vector<double> columns(size(lanes_ * kPanel));
+      for (std::int64_t t = 0; t < terms; ++t) {
+        for (std::int64_t l = 0; l < lanes_; ++l)
+          columns[size(l * kPanel + t)] = y[size(t * lanes_ + l)];
+      }
+      kernels_.project_rows(a.dtype(), block_of(a, 0, m_, p, terms), columns.data(), kPanel, lanes_,
+                            d_.data(), a_squares_.data());
+      return;
+    }
     for (std::int64_t i = 0; i < m_; i += kPackedRows) {
       const std::int64_t rows = std::min(kPackedRows, m_ - i);
-      if (rows_straight) {
-        kernels_.pack_rows(a.dtype(), block_of(a, i, rows, p, terms), packed_.data(), ld,
-                           a_squares_.data() + i);
-      } else {
-        for (std::int64_t part = 0; part < format_.parts; ++part) {
-          pack(a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
-        }
-        kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
+      for (std::int64_t part = 0; part < format_.parts; ++part) {
+        pack(a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
       }
+      kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
       kernels_.narrow_f64(packed_.data(), ld, rows, width, y.data(), lanes_,
                           d_.data() + i * lanes_);
     }
@@ -319,11 +324,11 @@ class FloatCheck {
               a.bytes() + samples_[g * size(kSampleLanes) + size(l)].row * a.stride(0) +
               (p + t) * a.stride(1));
         }
-        kernels_.sample_block(
-            a.dtype(), rows, a.stride(1),
-            reinterpret_cast<const char*>(gathered_.data()) + t * stride +
-                static_cast<std::int64_t>(g) * kSampleLanes * item,
-            stride, std::min(kBlock, terms - t), (p + t) % kChunk == 0, &sums_[g]);
+        kernels_.sample_block(a.dtype(), rows, a.stride(1),
+                              reinterpret_cast<const char*>(gathered_.data()) + t * stride +
+                                  static_cast<std::int64_t>(g) * kSampleLanes * item,
+                              stride, std::min(kBlock, terms - t), (p + t) % kChunk == 0,
+                              &sums_[g]);
       }
       const std::int64_t end = p + terms;
       if (end % kChunk == 0 || end == k_) {
@@ -340,12 +345,12 @@ class FloatCheck {
       for (std::size_t l = 0; l < size(kSampleLanes); ++l) {
         Sample& s = samples_[g * size(kSampleLanes) + l];
         const Out right = numerics::canonical_value<Out>(totals[l]);
-        const std::byte* const found = product_.c.bytes() + s.row * product_.c.stride(0) +
-                                       s.column * product_.c.stride(1);
+        const std::byte* const found =
+            product_.c.bytes() + s.row * product_.c.stride(0) + s.column * product_.c.stride(1);
         if (std::memcmp(found, &right, sizeof right) != 0) return false;
         if constexpr (std::is_floating_point_v<Sum>) {
-          s.error = std::fabs((static_cast<double>(totals[l]) - sums_[g].plain[l]) -
-                              sums_[g].rest[l]);
+          s.error =
+              std::fabs((static_cast<double>(totals[l]) - sums_[g].plain[l]) - sums_[g].rest[l]);
         } else {
           const SampleSums& sums = sums_[g];
           s.error = std::hypot(
@@ -400,9 +405,8 @@ class FloatCheck {
             for (std::int64_t part = 0; part < format_.parts; ++part) {
               pack(c, i, rows, some.begin, some.count, part, packed_.data(), kColumns, 1);
               if (any_masked_) mask(some, rows);
-              kernels_.dot_rows(packed_.data(), kColumns, rows, some.count,
-                                r_.data() + some.begin, e.data() + part * blocks_ + q,
-                                squares.data() + q, lanes_);
+              kernels_.dot_rows(packed_.data(), kColumns, rows, some.count, r_.data() + some.begin,
+                                e.data() + part * blocks_ + q, squares.data() + q, lanes_);
             }
           }
         }
@@ -420,8 +424,9 @@ class FloatCheck {
     double worst = 0;
     for (const Sample& s : samples_) {
       const std::int64_t q = block_containing(s.column);
-      const double scale = format_.unit * std::sqrt(a_squares_[size(s.row)]) *
-                           std::sqrt(b_squares_[size(q)] / static_cast<double>(columns_of(q).count));
+      const double scale =
+          format_.unit * std::sqrt(a_squares_[size(s.row)]) *
+          std::sqrt(b_squares_[size(q)] / static_cast<double>(columns_of(q).count));
       const double ratio = s.error / scale;
       if (std::isfinite(ratio)) worst = std::max(worst, ratio);
     }
@@ -447,9 +452,9 @@ class FloatCheck {
       const double* const d = d_.data() + i * lanes_;
       for (std::int64_t q = 0; q < blocks_; ++q) {
         const double wide = std::sqrt(static_cast<double>(columns_of(q).count));
-        double bound = kappa * format_.unit * kRms * a_norm * std::sqrt(b_squares_[size(q)]) +
-                       kKappa * kRms * wide *
-                           (static_cast<double>(k_) * format_.tiny + format_.out_tiny);
+        double bound =
+            kappa * format_.unit * kRms * a_norm * std::sqrt(b_squares_[size(q)]) +
+            kKappa * kRms * wide * (static_cast<double>(k_) * format_.tiny + format_.out_tiny);
         if (format_.out_unit != 0) {
           bound += kRoundingKappa * kRms * format_.out_unit *
                    std::sqrt(c_squares_[size(i * lanes_ + q)]);
@@ -459,7 +464,8 @@ class FloatCheck {
         // Written so that NaN and infinity on either side are doubts.
         if (distance <= bound && bound <= std::numeric_limits<double>::max()) continue;
         const double excess = distance / bound;
-        doubts.push_back({std::isfinite(excess) ? excess : std::numeric_limits<double>::max(), i, q});
+        doubts.push_back(
+            {std::isfinite(excess) ? excess : std::numeric_limits<double>::max(), i, q});
       }
     }
     // The worst first: of a wrong result one proof is enough.
@@ -489,15 +495,15 @@ class FloatCheck {
   const Device& device_;
   const Format format_;
   const std::int64_t m_, n_, k_;
-  const std::int64_t lanes_;   ///< columns of Y, D and E
-  const std::int64_t blocks_;  ///< w
+  const std::int64_t lanes_;          ///< columns of Y, D and E
+  const std::int64_t blocks_;         ///< w
   std::vector<std::int64_t> begins_;  ///< of blocks; last: n
   std::vector<double> r_;
   std::vector<double> packed_;
   std::vector<bool> masked_;
   bool any_masked_ = false;
   std::vector<std::int64_t> bad_columns_;
-  std::vector<Sample> samples_;  ///< by column
+  std::vector<Sample> samples_;      ///< by column
   std::vector<std::byte> gathered_;  ///< [kPanel][samples] elements of B
   std::vector<SampleSums> sums_;
   std::vector<double> d_, a_squares_, b_squares_, c_squares_;

@@ -51,11 +51,11 @@ void merge(const Tensor& c, const std::vector<PartialSums>& parts, std::int64_t 
       for (std::int64_t chunk = 0; chunk < part.sums.dim(0); ++chunk) {
         for (std::int64_t i = top; i < bottom; ++i) {
           Sum* const into = sums.data() + (i - first) * columns + part.column * per_element;
-          const auto* const from = reinterpret_cast<const Sum*>(
-              part.sums.bytes() + chunk * part.sums.stride(0) +
-              (i - part.row) * part.sums.stride(1));
-          unsigned char& some = begun[static_cast<std::size_t>((i - first) * c.dim(1) +
-                                                               part.column)];
+          const auto* const from =
+              reinterpret_cast<const Sum*>(part.sums.bytes() + chunk * part.sums.stride(0) +
+                                           (i - part.row) * part.sums.stride(1));
+          unsigned char& some =
+              begun[static_cast<std::size_t>((i - first) * c.dim(1) + part.column)];
           if (some == 0) {
             // Starts as the first chunk's sum: +0 + −0 would lose the sign.
             std::memcpy(into, from, static_cast<std::size_t>(width) * sizeof(Sum));

@@ -82,17 +82,16 @@ Result<std::unique_ptr<Planner>> MatmulPlanner::create(
     std::memcpy(&tiling, state->data() + sizeof version, sizeof tiling);
     const auto axes = static_cast<std::int64_t>(problem.batch.size());
     if (version != kStateVersion || tiling.tile_rows < 1 || tiling.tile_columns < 1 ||
-        tiling.group < 1 || tiling.group_axis < 0 || tiling.group_axis >= std::max<std::int64_t>(axes, 1) ||
-        tiling.span < 0 || tiling.regions_down < 1 || tiling.regions_across < 1 ||
-        tiling.walk_width < 1) {
+        tiling.group < 1 || tiling.group_axis < 0 ||
+        tiling.group_axis >= std::max<std::int64_t>(axes, 1) || tiling.span < 0 ||
+        tiling.regions_down < 1 || tiling.regions_across < 1 || tiling.walk_width < 1) {
       return fail(Code::kCorrupt,
                   "the saved plan is not one of this version of matmul; submit the job again");
     }
   } else if (!problem.trivial()) {
     GOBLIN_TRY(tiling, choose_tiling(problem, capacity));
   }
-  return std::unique_ptr<Planner>(
-      new MatmulPlanner(job, services, std::move(problem), tiling));
+  return std::unique_ptr<Planner>(new MatmulPlanner(job, services, std::move(problem), tiling));
 }
 
 MatmulPlanner::MatmulPlanner(const Job& job, Services services, Problem problem,
@@ -115,8 +114,9 @@ Box MatmulPlanner::node_box(std::int64_t cell, std::uint32_t node) const {
   Box box = grid_.cell(cell);
   for (std::uint32_t level = depth(node); level-- > 0;) {
     const auto halves = halve(problem_, box);
-    if (!halves) throw Failure({Code::kInternal, "node " + std::to_string(node) + " of cell " +
-                                                     std::to_string(cell) + " does not exist"});
+    if (!halves)
+      throw Failure({Code::kInternal, "node " + std::to_string(node) + " of cell " +
+                                          std::to_string(cell) + " does not exist"});
     box = (*halves)[node >> level & 1U];
   }
   return box;
@@ -129,8 +129,8 @@ Box MatmulPlanner::box_of(const TaskKey& key) const {
 
 Result<TaskKey> MatmulPlanner::known(const PlannedTask& task) const {
   const TaskKey key = TaskKey::from_id(task.id, grid_.split_parts());
-  if (problem_.trivial() || task.id == 0 || key.cell < 0 || key.cell >= grid_.cells() || key.node == 0 ||
-      key.root_depth > depth(key.node) || (key.part == 0 && key.root_depth != 0)) {
+  if (problem_.trivial() || task.id == 0 || key.cell < 0 || key.cell >= grid_.cells() ||
+      key.node == 0 || key.root_depth > depth(key.node) || (key.part == 0 && key.root_depth != 0)) {
     return fail(Code::kInvalidArgument,
                 "task " + std::to_string(task.id) + " is none of this plan");
   }
@@ -176,9 +176,10 @@ void MatmulPlanner::push_missing(const TaskKey& key) {
     return;
   }
   const auto& tasks = accepted_.at(key.cell);
-  const bool along_k = key.part == 0 && std::any_of(tasks.begin(), tasks.end(), [&](const TaskKey& k) {
-                         return k.part != 0 && k.root() == key.node;
-                       });
+  const bool along_k =
+      key.part == 0 && std::any_of(tasks.begin(), tasks.end(), [&](const TaskKey& k) {
+        return k.part != 0 && k.root() == key.node;
+      });
   if (along_k) {
     for (std::int64_t part = grid_.split_parts(); part-- > 0;) push_missing(part_of(key, part));
     return;
@@ -204,7 +205,8 @@ bool MatmulPlanner::better_along_k(const Box& box, const Capacity& capacity) con
   // Bytes for each element of C.
   auto input = [&](const Box& part) {
     return static_cast<double>(problem_.k * problem_.in_bytes()) *
-           (1.0 / static_cast<double>(part.rows.count) + 1.0 / static_cast<double>(part.columns.count));
+           (1.0 / static_cast<double>(part.rows.count) +
+            1.0 / static_cast<double>(part.columns.count));
   };
   const double sums = static_cast<double>(box.chunks() * problem_.sum_bytes());
   return input(*along) + sums < input(*across) + static_cast<double>(problem_.out_bytes());
@@ -231,11 +233,10 @@ Result<void> MatmulPlanner::emit(TaskKey key, const Capacity& capacity, TaskSink
     }
     if (!halve(problem_, box) || key.node >= 1U << (kNodeBits - 1)) {
       leftovers_.push_back(key);
-      return fail(Code::kExhausted,
-                  "the smallest task needs " +
-                      std::to_string(static_cast<std::uint64_t>(need)) +
-                      " bytes of memory; the host offers " + std::to_string(capacity.memory_bytes) +
-                      ": give it more");
+      return fail(Code::kExhausted, "the smallest task needs " +
+                                        std::to_string(static_cast<std::uint64_t>(need)) +
+                                        " bytes of memory; the host offers " +
+                                        std::to_string(capacity.memory_bytes) + ": give it more");
     }
     leftovers_.push_back(child(key, 1));
     key = child(key, 0);
@@ -304,8 +305,7 @@ void MatmulPlanner::leaves(const TaskKey& key, std::vector<TaskKey>& out) const 
 Tensor MatmulPlanner::c_window(const Box& box) const {
   goblin_tensor_v1 raw{};
   raw.dtype = problem_.out;
-  std::int64_t offset =
-      box.rows.begin * problem_.c.row + box.columns.begin * problem_.c.column;
+  std::int64_t offset = box.rows.begin * problem_.c.row + box.columns.begin * problem_.c.column;
   auto push = [&](std::int64_t extent, std::int64_t stride) {
     raw.shape[raw.rank] = extent;
     raw.strides[raw.rank++] = stride;
@@ -340,9 +340,8 @@ Result<void> MatmulPlanner::merge_if_complete(const TaskKey& key, const Tensor& 
     if (leaf != key) {
       GOBLIN_TRY(part.sums, services_.read_result(leaf.id(parts), 0));
       if (part.sums.spec() != make_task(job_, problem_, box).outputs[0]) {
-        return fail(Code::kCorrupt, "the kept result of task " +
-                                        std::to_string(leaf.id(parts)) + " is " +
-                                        part.sums.type());
+        return fail(Code::kCorrupt, "the kept result of task " + std::to_string(leaf.id(parts)) +
+                                        " is " + part.sums.type());
       }
     }
     sums.push_back(part);

@@ -22,8 +22,9 @@ Result<void> check_operand(const Tensor& t, const std::string& name) {
   }
   if (t.rank() == 0) {
     return fail(Code::kInvalidArgument,
-                name + " is a scalar; matmul takes arrays of at least one dimension: multiply by a "
-                       "scalar with * instead");
+                name +
+                    " is a scalar; matmul takes arrays of at least one dimension: multiply by a "
+                    "scalar with * instead");
   }
   for (const std::int64_t extent : t.shape()) {
     if (extent < 0) {
@@ -86,9 +87,8 @@ Result<goblin_dtype_v1> output_type(goblin_dtype_v1 in, std::int64_t asked) {
   std::string allowed(dtype_name(usual));
   if (in != usual) allowed += " or " + std::string(dtype_name(in));
   if (in == GOBLIN_F16 || in == GOBLIN_BF16) allowed += " or f32";
-  const std::string name(asked > 0 && asked < 16
-                             ? dtype_name(static_cast<goblin_dtype_v1>(asked))
-                             : "number " + std::to_string(asked));
+  const std::string name(asked > 0 && asked < 16 ? dtype_name(static_cast<goblin_dtype_v1>(asked))
+                                                 : "number " + std::to_string(asked));
   return fail(Code::kInvalidArgument, "out_dtype is " + name + "; a product of " +
                                           std::string(dtype_name(in)) + " gives " + allowed +
                                           ": leave it out, or convert the operands");
@@ -128,7 +128,8 @@ Result<Problem> make_problem(const Tensor& a, const Tensor& b, std::int64_t out_
   }
 
   p.result.dtype = p.out;
-  const std::size_t rank = std::max(a.rank() > 2 ? a.rank() - 2 : 0, b.rank() > 2 ? b.rank() - 2 : 0);
+  const std::size_t rank =
+      std::max(a.rank() > 2 ? a.rank() - 2 : 0, b.rank() > 2 ? b.rank() - 2 : 0);
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const Leading from_a = leading(a, axis, rank);
     const Leading from_b = leading(b, axis, rank);

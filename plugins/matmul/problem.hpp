@@ -14,10 +14,9 @@
 
 namespace goblin::matmul {
 
-inline constexpr std::uint64_t kInputTypes =
-    dtypes({GOBLIN_BOOL, GOBLIN_I8, GOBLIN_I16, GOBLIN_I32, GOBLIN_I64, GOBLIN_U8, GOBLIN_U16,
-            GOBLIN_U32, GOBLIN_U64, GOBLIN_F16, GOBLIN_BF16, GOBLIN_F32, GOBLIN_F64, GOBLIN_C64,
-            GOBLIN_C128});
+inline constexpr std::uint64_t kInputTypes = dtypes(
+    {GOBLIN_BOOL, GOBLIN_I8, GOBLIN_I16, GOBLIN_I32, GOBLIN_I64, GOBLIN_U8, GOBLIN_U16, GOBLIN_U32,
+     GOBLIN_U64, GOBLIN_F16, GOBLIN_BF16, GOBLIN_F32, GOBLIN_F64, GOBLIN_C64, GOBLIN_C128});
 
 /// Byte strides of an operand over (batch…, row, column). A stride of 0 means: the same for all.
 struct Layout {
@@ -39,7 +38,7 @@ struct Problem {
   std::int64_t k = 0;
   Layout a;
   Layout b;
-  Layout c;     ///< row-major
+  Layout c;           ///< row-major
   TensorSpec result;  ///< as the researcher sees it
 
   /// Products in the batch. Only where C has elements does it surely not overflow.

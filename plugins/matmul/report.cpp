@@ -83,9 +83,8 @@ PlanReport plan_report(const Problem& problem, const Tiling& tiling, const Capac
   report.task_memory = memory_of(problem, box, capacity.threads);
   report.input_bytes = cost.input_bytes;
   report.output_bytes = cost.output_bytes;
-  report.largest_bound = share_bound(problem, grid.regions() > 0
-                                                  ? static_cast<std::uint64_t>(grid.regions())
-                                                  : 1);
+  report.largest_bound =
+      share_bound(problem, grid.regions() > 0 ? static_cast<std::uint64_t>(grid.regions()) : 1);
   report.bound = grid.regions() > 1 ? "least surface of equal shares" : "operands and result once";
   report.text = "C is cut into " + std::to_string(grid.rows()) + " × " +
                 std::to_string(grid.columns()) + " tiles of " + std::to_string(box.rows.count) +

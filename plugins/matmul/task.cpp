@@ -35,7 +35,8 @@ View window(const Job& job, std::uint32_t index, const Problem& problem, const L
     ++dimension;
   }
   const std::int64_t item = problem.in_bytes();
-  transposed = columns.count > 1 && layout.column != item && (layout.row == item || rows.count == 1);
+  transposed =
+      columns.count > 1 && layout.column != item && (layout.row == item || rows.count == 1);
   if (transposed) {
     push(columns.count, layout.column);
     push(rows.count, layout.row);
@@ -111,8 +112,8 @@ Result<TaskView> TaskView::read(const Task& task) {
   view.partial_ = (flags & kPartial) != 0;
   const std::size_t fixed = view.partial_ ? 3 : 2;
   if (view.a_.rank() < 2 || view.b_.rank() < 2 || view.c_.rank() < fixed) {
-    return fail(misfit("a is " + view.a_.type() + ", b " + view.b_.type() + ", c " +
-                       view.c_.type()));
+    return fail(
+        misfit("a is " + view.a_.type() + ", b " + view.b_.type() + ", c " + view.c_.type()));
   }
   // Whether the pair of dtypes is one that is computed: the operator says.
   if (view.a_.dtype() != view.b_.dtype()) {

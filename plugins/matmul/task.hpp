@@ -54,7 +54,7 @@ class TaskView {
   bool a_transposed_ = false, b_transposed_ = false, partial_ = false;
   std::int64_t chunks_ = 1;
   std::int64_t items_ = 1;
-  std::vector<std::int64_t> batch_;              ///< extents
+  std::vector<std::int64_t> batch_;                     ///< extents
   std::vector<std::int64_t> a_step_, b_step_, c_step_;  ///< bytes, along each batch dimension
 };
 

@@ -14,8 +14,10 @@ namespace {
 // Rates of the model: only their ratios matter. Typical of one fast core and a local network.
 constexpr double kFlopsPerThread = 1.5e11;
 constexpr double kLinkBytesPerSecond = 1e9;
-constexpr double kCheckBytesPerSecond = 8e9;
+constexpr double kCheckBytesPerSecond = 1.2e10;
 constexpr double kTaskSeconds = 3e-4;
+// Share of a task's time that the slower of similar hosts is late at the end.
+constexpr double kUneven = 0.15;
 // Input cache that a host is taken to have.
 constexpr double kCacheBytes = 2.0 * (std::int64_t{1} << 30);
 // A host's memory when none is known yet.
@@ -52,6 +54,12 @@ bool shared(const Layout& layout) {
 
 double real(std::int64_t v) { return static_cast<double>(v); }
 
+/// How many hosts the grid is divided among.
+std::int64_t hosts_of(const Capacity& capacity) {
+  return static_cast<std::int64_t>(
+      std::clamp<std::uint64_t>(capacity.hosts, 1, static_cast<std::uint64_t>(kMaxRegions)));
+}
+
 struct Best {
   Tiling tiling;
   double seconds = std::numeric_limits<double>::infinity();
@@ -69,8 +77,7 @@ void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, B
   const double room = kCacheBytes - 2 * a_bytes(problem, box);
   tiling.walk_width = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::min(room / b_bytes(problem, box), 1e9)));
-  const auto hosts = static_cast<std::int64_t>(
-      std::clamp<std::uint64_t>(capacity.hosts, 1, static_cast<std::uint64_t>(kMaxRegions)));
+  const std::int64_t hosts = hosts_of(capacity);
   for (std::int64_t down = 1; down <= hosts; ++down) {
     if (hosts % down != 0) continue;
     tiling.regions_down = std::min(down, whole.rows());
@@ -164,30 +171,34 @@ Forecast forecast(const Grid& grid, const Capacity& capacity) {
   Forecast out;
   const double regions = real(grid.regions());
   out.tasks = real(grid.cells()) * parts;
-  out.input_bytes =
-      regions * parts * fill *
-      (strips * a_panels * a_bytes(problem, box) * a_scale +
-       b_panels * b_bytes(problem, box) * b_scale);
+  out.input_bytes = regions * parts * fill *
+                    (strips * a_panels * a_bytes(problem, box) * a_scale +
+                     b_panels * b_bytes(problem, box) * b_scale);
+  const double each_alone =
+      out.tasks * fill * (a_bytes(problem, box) * a_scale + b_bytes(problem, box) * b_scale);
+  // Hosts that share a region may each need all of it.
+  if (grid.regions() < hosts_of(capacity)) out.input_bytes = each_alone;
   double c_elements = real(problem.m) * real(problem.n);
   for (const std::int64_t extent : problem.batch) c_elements *= real(extent);
-  out.output_bytes = tiling.span == 0
-                         ? c_elements * real(problem.out_bytes())
-                         : c_elements * real(problem.sum_bytes()) *
-                               real(pieces(problem.k, numerics::kChunk));
-  out.check_bytes = out.tasks * fill *
-                        (a_bytes(problem, box) * a_scale + b_bytes(problem, box) * b_scale) +
-                    out.output_bytes;
+  out.output_bytes = tiling.span == 0 ? c_elements * real(problem.out_bytes())
+                                      : c_elements * real(problem.sum_bytes()) *
+                                            real(pieces(problem.k, numerics::kChunk));
+  out.check_bytes = each_alone + out.output_bytes;
 
   const double hosts = static_cast<double>(std::max<std::uint64_t>(capacity.hosts, 1));
   const double host_rate = kFlopsPerThread * std::max<std::uint32_t>(capacity.threads, 1);
-  const double task_seconds =
-      box.flops(problem) / host_rate +
-      (a_bytes(problem, box) + b_bytes(problem, box)) / kLinkBytesPerSecond;
-  const double waves = std::ceil(out.tasks / hosts);
+  // Nothing runs before the first inputs are there, and nothing but the last result travels at the
+  // end; hosts that are not equally fast wait for each other.
+  const double ends = (a_bytes(problem, box) + b_bytes(problem, box) + c_bytes(problem, box)) /
+                          kLinkBytesPerSecond +
+                      kUneven * box.flops(problem) / host_rate;
+  // Where each host has a region, the largest one takes longest: helping there sends panels twice.
+  const double waves = grid.regions() == static_cast<std::int64_t>(hosts)
+                           ? std::ceil(down) * std::ceil(across) * parts
+                           : std::ceil(out.tasks / hosts);
   out.seconds = problem.flops() / (host_rate * hosts) * (waves * hosts / out.tasks) +
                 (out.input_bytes + out.output_bytes) / kLinkBytesPerSecond +
-                out.check_bytes / kCheckBytesPerSecond + out.tasks * kTaskSeconds +
-                task_seconds / 2;
+                out.check_bytes / kCheckBytesPerSecond + out.tasks * kTaskSeconds + ends;
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 #include <functional>
+#include <numeric>
 
 #include "plugins/matmul/check_kernels.hpp"
 #include "plugins/matmul/recompute.hpp"
@@ -45,14 +46,14 @@ struct Work {
 
 TEST(Honest, NeverRejectedNorAbstained) {
   std::mt19937_64 random(1);
-  const goblin_dtype_v1 types[] = {GOBLIN_F32, GOBLIN_F64, GOBLIN_F16, GOBLIN_BF16, GOBLIN_C64,
-                                   GOBLIN_C128, GOBLIN_I8, GOBLIN_U8, GOBLIN_I16, GOBLIN_U16,
-                                   GOBLIN_I32, GOBLIN_U32, GOBLIN_I64, GOBLIN_U64};
-  const Data kinds[] = {Data::kNormal, Data::kUniform, Data::kHeavy, Data::kCancelling,
-                        Data::kConstant, Data::kSmallIntegers};
+  const goblin_dtype_v1 types[] = {GOBLIN_F32,  GOBLIN_F64, GOBLIN_F16, GOBLIN_BF16, GOBLIN_C64,
+                                   GOBLIN_C128, GOBLIN_I8,  GOBLIN_U8,  GOBLIN_I16,  GOBLIN_U16,
+                                   GOBLIN_I32,  GOBLIN_U32, GOBLIN_I64, GOBLIN_U64};
+  const Data kinds[] = {Data::kNormal,     Data::kUniform,  Data::kHeavy,
+                        Data::kCancelling, Data::kConstant, Data::kSmallIntegers};
   int abstained = 0;
   int checked = 0;
-  for (int round = 0; round < 25; ++round) {
+  for (int round = 0; round < 15; ++round) {
     for (const goblin_dtype_v1 type : types) {
       for (const Data data : kinds) {
         if (type >= GOBLIN_I8 && type <= GOBLIN_U64 && data != Data::kNormal) continue;
@@ -67,7 +68,6 @@ TEST(Honest, NeverRejectedNorAbstained) {
             << dtype_name(type) << " data " << static_cast<int>(data);
         ++checked;
         abstained += verdict == Verdict::kAbstain ? 1 : 0;
-        if (verdict == Verdict::kAbstain) printf("abst %s %d %s %s\n", dtype_name(type).data(), static_cast<int>(data), work.a.tensor.type().c_str(), work.b.tensor.type().c_str());
       }
     }
   }
@@ -160,8 +160,7 @@ const Attack kAttacks[] = {
     {"one NaN", [](Work& w, std::mt19937_64& random) { w.c32()[random() % (220 * 260)] = NAN; }},
     {"one infinity",
      [](Work& w, std::mt19937_64& random) { w.c32()[random() % (220 * 260)] = INFINITY; }},
-    {"all NaN",
-     [](Work& w, std::mt19937_64&) { std::fill_n(w.c32(), 220 * 260, std::nanf("")); }},
+    {"all NaN", [](Work& w, std::mt19937_64&) { std::fill_n(w.c32(), 220 * 260, std::nanf("")); }},
     {"zeros", [](Work& w, std::mt19937_64&) { std::fill_n(w.c32(), 220 * 260, 0.0F); }},
     {"a constant", [](Work& w, std::mt19937_64&) { std::fill_n(w.c32(), 220 * 260, 1.5F); }},
     {"negated",
@@ -343,8 +342,11 @@ TEST(Attacks, OtherTypes) {
 TEST(Check, SmallAndThinProductsAreRecomputedToTheBit) {
   std::mt19937_64 random(9);
   for (const goblin_dtype_v1 type : {GOBLIN_F32, GOBLIN_BOOL, GOBLIN_I8, GOBLIN_C128}) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {60, 70, 80},
-                                  {1, 2000, 3000}, {2000, 1, 3000}, {900, 1000, 3}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                  {60, 70, 80},
+                                  {1, 2000, 3000},
+                                  {2000, 1, 3000},
+                                  {900, 1000, 3}}) {
       Work work(type, m, n, k, Data::kNormal, random);
       EXPECT_EQ(work.check(random), Verdict::kAccept);
       work.c.tensor.bytes()[work.c.tensor.size_bytes() / 2] ^= std::byte{1};
@@ -366,12 +368,18 @@ TEST(Check, SampledSumsAreCanonicalAtEveryLevel) {
   auto compare = [&](auto in) {
     using In = decltype(in);
     const goblin_dtype_v1 type = [] {
-      if constexpr (std::is_same_v<In, numerics::F16>) return goblin_dtype_v1{GOBLIN_F16};
-      else if constexpr (std::is_same_v<In, numerics::BF16>) return goblin_dtype_v1{GOBLIN_BF16};
-      else if constexpr (std::is_same_v<In, float>) return goblin_dtype_v1{GOBLIN_F32};
-      else if constexpr (std::is_same_v<In, double>) return goblin_dtype_v1{GOBLIN_F64};
-      else if constexpr (sizeof(In) == 8) return goblin_dtype_v1{GOBLIN_C64};
-      else return goblin_dtype_v1{GOBLIN_C128};
+      if constexpr (std::is_same_v<In, numerics::F16>)
+        return goblin_dtype_v1{GOBLIN_F16};
+      else if constexpr (std::is_same_v<In, numerics::BF16>)
+        return goblin_dtype_v1{GOBLIN_BF16};
+      else if constexpr (std::is_same_v<In, float>)
+        return goblin_dtype_v1{GOBLIN_F32};
+      else if constexpr (std::is_same_v<In, double>)
+        return goblin_dtype_v1{GOBLIN_F64};
+      else if constexpr (sizeof(In) == 8)
+        return goblin_dtype_v1{GOBLIN_C64};
+      else
+        return goblin_dtype_v1{GOBLIN_C128};
     }();
     constexpr std::int64_t kTerms = 2 * numerics::kChunk + 300;
     const Array a = filled(type, {kSampleLanes, kTerms}, Data::kHeavy, random);
@@ -399,9 +407,8 @@ TEST(Check, SampledSumsAreCanonicalAtEveryLevel) {
             reinterpret_cast<const char*>(a.tensor.bytes()) + l * kTerms * item, item,
             reinterpret_cast<const char*>(b.tensor.bytes()) + l * item, kSampleLanes * item,
             kTerms);
-        EXPECT_EQ(std::memcmp(&sum, sums.total + static_cast<std::size_t>(l) * sizeof sum,
-                              sizeof sum),
-                  0)
+        EXPECT_EQ(
+            std::memcmp(&sum, sums.total + static_cast<std::size_t>(l) * sizeof sum, sizeof sum), 0)
             << dtype_name(type) << " level " << level;
       }
     }
@@ -436,8 +443,8 @@ TEST(Check, LevelsAgreeOnSums) {
   }
   for (int level = 0; level < levels.count; ++level) {
     std::vector<double> d(21 * 40, 1);
-    levels.level[level]->narrow_f64(x.tensor.data<double>(), 301, 21, 301,
-                                    y.tensor.data<double>(), 40, d.data());
+    levels.level[level]->narrow_f64(x.tensor.data<double>(), 301, 21, 301, y.tensor.data<double>(),
+                                    40, d.data());
     EXPECT_EQ(d, expected);
     std::vector<std::uint64_t> w(21 * 40, 1);
     levels.level[level]->narrow_u64(u.tensor.data<std::uint64_t>(), 301, 21, 301,
@@ -453,6 +460,37 @@ TEST(Check, LevelsAgreeOnSums) {
       dot += x.tensor.data<double>()[p] * y.tensor.data<double>()[p];
     }
     EXPECT_EQ(sum[0], dot);
+
+    // The same numbers as f32, read where they lie, by blocks and against eight columns.
+    std::vector<float> narrow(21 * 301);
+    for (std::size_t i = 0; i < narrow.size(); ++i) {
+      narrow[i] = static_cast<float>(x.tensor.data<double>()[i]);
+    }
+    const std::vector<std::int64_t> begin = {0, 7, 150, 301};
+    std::vector<double> columns(8 * 301);
+    for (std::size_t p = 0; p < 301; ++p) {
+      for (std::size_t l = 0; l < 8; ++l) {
+        columns[l * 301 + p] = y.tensor.data<double>()[p * 40 + l];
+      }
+    }
+    for (const bool single : {true, false}) {
+      const goblin_dtype_v1 type = single ? GOBLIN_F32 : GOBLIN_F64;
+      const void* data = single ? static_cast<const void*>(narrow.data()) : x.tensor.bytes();
+      std::vector<double> blocks(3, 0), partial(3 * kSquareLanes, 0);
+      levels.level[level]->project_row(type, data, begin.data(), 3, y.tensor.data<double>(),
+                                       blocks.data(), partial.data());
+      EXPECT_EQ(blocks[0] + blocks[1] + blocks[2], dot);
+      EXPECT_EQ(std::accumulate(partial.begin(), partial.end(), 0.0), squares[0]);
+      std::vector<double> rows(21 * 8, 1), row_squares(21, 0);
+      const auto item = static_cast<std::int64_t>(dtype_size(type));
+      levels.level[level]->project_rows(type,
+                                        {static_cast<const char*>(data), 301 * item, item, 21, 301},
+                                        columns.data(), 301, 8, rows.data(), row_squares.data());
+      EXPECT_EQ(row_squares, squares);
+      for (std::size_t i = 0; i < 21; ++i) {
+        for (std::size_t l = 0; l < 8; ++l) EXPECT_EQ(rows[i * 8 + l], expected[i * 40 + l]);
+      }
+    }
   }
 }
 
@@ -489,8 +527,7 @@ TEST(Check, CostBesideTheProduct) {
     for (const std::int64_t n : {512, 1024, 2048}) {
       Work work(type, n, n, n, Data::kUniform, random);
       const double product = best_of([&] { work.honest(); });
-      const double check =
-          best_of([&] { EXPECT_EQ(work.check(random), Verdict::kAccept); });
+      const double check = best_of([&] { EXPECT_EQ(work.check(random), Verdict::kAccept); });
       EXPECT_LT(check, product);
       std::printf("%s n = %4lld: product %.1f ms, check %.2f ms, %.2f %%\n",
                   std::string(dtype_name(type)).c_str(), static_cast<long long>(n), product * 1e3,

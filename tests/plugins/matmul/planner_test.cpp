@@ -60,8 +60,7 @@ TEST_P(PlannerBits, EqualOneWholeProduct) {
   std::mt19937_64 random(7);
   const Array a = filled(c.dtype, c.a, Data::kNormal, random);
   const Array b = filled(c.dtype, c.b, Data::kNormal, random);
-  const std::string expected =
-      whole_product(a.tensor, b.tensor, c.out_dtype, reference()).bytes();
+  const std::string expected = whole_product(a.tensor, b.tensor, c.out_dtype, reference()).bytes();
   // Just over the overhead, so that tiles split in every way.
   const std::vector<Capacity> hosts = {capacity(46, 3, 46), capacity(47, 3, 46),
                                        capacity(300, 3, 46)};
@@ -75,21 +74,17 @@ TEST_P(PlannerBits, EqualOneWholeProduct) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, PlannerBits,
-    testing::Values(Case{GOBLIN_F32, {200, 8500}, {8500, 110}}, Case{GOBLIN_F32, {97}, {97, 33}},
-                    Case{GOBLIN_F16, {130, 12300}, {12300, 70}},
-                    Case{GOBLIN_BF16, {65, 8193}, {8193, 129}},
-                    Case{GOBLIN_BF16, {65, 8193}, {8193, 129}, GOBLIN_F32},
-                    Case{GOBLIN_F64, {40, 4096}, {4096, 500}},
-                    Case{GOBLIN_C64, {64, 8200}, {8200, 64}},
-                    Case{GOBLIN_I8, {200, 20000}, {20000, 30}},
-                    Case{GOBLIN_I8, {33, 5000}, {5000, 44}, GOBLIN_I8},
-                    Case{GOBLIN_U64, {90, 9000}, {9000, 91}},
-                    Case{GOBLIN_BOOL, {120, 9000}, {9000, 120}},
-                    Case{GOBLIN_F32, {500000}, {500000}},
-                    Case{GOBLIN_F32, {5, 1, 60, 70}, {4, 70, 50}},
-                    Case{GOBLIN_F32, {700, 20, 30}, {700, 30, 10}},
-                    Case{GOBLIN_F32, {7, 300, 400}, {400, 500}},
-                    Case{GOBLIN_F32, {300, 400}, {6, 400, 50}}));
+    testing::Values(
+        Case{GOBLIN_F32, {200, 8500}, {8500, 110}}, Case{GOBLIN_F32, {97}, {97, 33}},
+        Case{GOBLIN_F16, {130, 12300}, {12300, 70}}, Case{GOBLIN_BF16, {65, 8193}, {8193, 129}},
+        Case{GOBLIN_BF16, {65, 8193}, {8193, 129}, GOBLIN_F32},
+        Case{GOBLIN_F64, {40, 4096}, {4096, 500}}, Case{GOBLIN_C64, {64, 8200}, {8200, 64}},
+        Case{GOBLIN_I8, {200, 20000}, {20000, 30}},
+        Case{GOBLIN_I8, {33, 5000}, {5000, 44}, GOBLIN_I8},
+        Case{GOBLIN_U64, {90, 9000}, {9000, 91}}, Case{GOBLIN_BOOL, {120, 9000}, {9000, 120}},
+        Case{GOBLIN_F32, {500000}, {500000}}, Case{GOBLIN_F32, {5, 1, 60, 70}, {4, 70, 50}},
+        Case{GOBLIN_F32, {700, 20, 30}, {700, 30, 10}}, Case{GOBLIN_F32, {7, 300, 400}, {400, 500}},
+        Case{GOBLIN_F32, {300, 400}, {6, 400, 50}}));
 
 TEST(Planner, StridedOperandsAndNaturalLayout) {
   std::mt19937_64 random(11);

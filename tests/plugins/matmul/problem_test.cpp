@@ -52,23 +52,30 @@ TEST(Problem, RefusalsNameArgumentShapesAndRemedy) {
     std::vector<std::string> says;
   };
   const std::vector<Row> table = {
-      {type(GOBLIN_F32, {3, 4}), type(GOBLIN_F32, {5, 6}), 0,
+      {type(GOBLIN_F32, {3, 4}),
+       type(GOBLIN_F32, {5, 6}),
+       0,
        {"b has shape (5, 6)", "a (3, 4)", "5", "must equal a's last, 4", "transpose"}},
       {type(GOBLIN_F32, {4}), type(GOBLIN_F32, {5}), 0, {"(5,)", "(4,)", "length"}},
-      {type(GOBLIN_F32, {2, 3, 4}), type(GOBLIN_F32, {3, 4, 5}), 0,
+      {type(GOBLIN_F32, {2, 3, 4}),
+       type(GOBLIN_F32, {3, 4, 5}),
+       0,
        {"leading dimensions 3 and 2", "do not broadcast"}},
       {type(GOBLIN_F32, {0, 3, 4}), type(GOBLIN_F32, {3, 4, 5}), 0, {"do not broadcast"}},
-      {type(GOBLIN_F32, {3, 4}), type(GOBLIN_F64, {4, 5}), 0,
-       {"a is f32", "b is f64", "astype"}},
+      {type(GOBLIN_F32, {3, 4}), type(GOBLIN_F64, {4, 5}), 0, {"a is f32", "b is f64", "astype"}},
       {type(GOBLIN_F32, {}), type(GOBLIN_F32, {4}), 0, {"a is a scalar", "*"}},
       {type(GOBLIN_F32, {4}), type(GOBLIN_F32, {}), 0, {"b is a scalar"}},
-      {type(GOBLIN_F32, {4}), type(GOBLIN_F32, {4}), GOBLIN_F64,
+      {type(GOBLIN_F32, {4}),
+       type(GOBLIN_F32, {4}),
+       GOBLIN_F64,
        {"out_dtype is f64", "product of f32 gives f32"}},
       {type(GOBLIN_I8, {4}), type(GOBLIN_I8, {4}), GOBLIN_I64, {"out_dtype is i64", "i32 or i8"}},
       {type(GOBLIN_F16, {4}), type(GOBLIN_F16, {4}), GOBLIN_F64, {"f16 or f32"}},
       {type(GOBLIN_F32, {4}), type(GOBLIN_F32, {4}), 77, {"out_dtype is number 77"}},
-      {type(GOBLIN_F32, {std::int64_t{1} << 40, 1}), type(GOBLIN_F32, {1, std::int64_t{1} << 40}),
-       0, {"2^63"}},
+      {type(GOBLIN_F32, {std::int64_t{1} << 40, 1}),
+       type(GOBLIN_F32, {1, std::int64_t{1} << 40}),
+       0,
+       {"2^63"}},
   };
   for (const Row& row : table) {
     auto problem = make_problem(row.a, row.b, row.out);

@@ -124,6 +124,7 @@ TEST(Tiling, TwoLargeHostsGetHalfOfAAndAllOfB) {
     }
     EXPECT_DOUBLE_EQ(sum, 3 * matrix);
     const Grid grid(problem, tiling);
+    EXPECT_EQ(grid.regions(), 2);
     EXPECT_GE(grid.cells(), 4);  // each host more than one task
   }
 }
@@ -148,8 +149,8 @@ TEST(Tiling, ForecastIsWhatRegionsReceive) {
     EXPECT_LE(report.distance(), 4) << report.text;
     EXPECT_FALSE(report.text.empty());
     std::printf("| %lld × %lld × %lld | %lld | %lld MiB | %s\n", static_cast<long long>(m),
-                static_cast<long long>(n), static_cast<long long>(k),
-                static_cast<long long>(hosts), static_cast<long long>(mib), report.text.c_str());
+                static_cast<long long>(n), static_cast<long long>(k), static_cast<long long>(hosts),
+                static_cast<long long>(mib), report.text.c_str());
   }
 }
 
