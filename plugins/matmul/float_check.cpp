@@ -15,6 +15,7 @@
 #include "plugins/matmul/check.hpp"
 #include "plugins/matmul/check_kernels.hpp"
 #include "plugins/matmul/recompute.hpp"
+#include "plugins/matmul/samples.hpp"
 
 namespace goblin::matmul {
 namespace {
@@ -88,11 +89,11 @@ class FloatCheck {
                      kLanesF64)),
         blocks_(std::min(lanes_ / format_.parts, n_)),
         r_(size(n_)),
-        packed_(size(kRows * kPanel * 2)) {
+        packed_(size(kRows * kPanel * 2)),
+        samples_(product, samples, kPanel, random) {
     for (double& x : r_) x = random.signed_unit();
     for (std::int64_t q = 0; q <= blocks_; ++q) begins_.push_back(n_ * q / blocks_);
     masked_.assign(size(n_), false);
-    pick_samples(samples, random);
   }
 
   Result<Verdict> run() {
@@ -110,12 +111,12 @@ class FloatCheck {
       }
       any_masked_ = true;
       GOBLIN_TRY_VOID(project_product());
-      if (!samples_right()) return Verdict::kReject;
+      if (!samples_.right()) return Verdict::kReject;
       for (const std::int64_t j : bad) {
         GOBLIN_TRY(const bool right, exactly_right(product_, {0, m_}, {j, 1}, device_));
         if (!right) return Verdict::kReject;
       }
-    } else if (!samples_right()) {
+    } else if (!samples_.right()) {
       return Verdict::kReject;
     }
     GOBLIN_TRY_VOID(project_result());
@@ -131,17 +132,6 @@ class FloatCheck {
   }
   [[nodiscard]] Range columns_of(std::int64_t block) const {
     return {begins_[size(block)], begins_[size(block + 1)] - begins_[size(block)]};
-  }
-
-  void pick_samples(std::int64_t count, ChaCha& random) {
-    samples_.resize(size(round_up(count, kSampleLanes)));
-    for (Sample& s : samples_) {
-      s.row = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(m_)));
-      s.column = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(n_)));
-    }
-    std::sort(samples_.begin(), samples_.end(),
-              [](const Sample& x, const Sample& y) { return x.column < y.column; });
-    gathered_.resize(size(kPanel) * samples_.size() * product_.b.item_size());
   }
 
   /// Packs a block of one part of an operand's elements as doubles.
@@ -161,7 +151,7 @@ class FloatCheck {
     a_squares_.assign(size(m_), 0);
     b_squares_.assign(size(blocks_), 0);
     bad_columns_.clear();
-    sums_.assign(samples_.size() / size(kSampleLanes), SampleSums{});
+    samples_.start();
     const std::int64_t height = kPanel * format_.parts;
     std::vector<double> y(size(height * lanes_));
     for (std::int64_t p = 0; p < k_; p += kPanel) {
@@ -171,7 +161,7 @@ class FloatCheck {
       project_b(p, terms, y);
       if (format_.parts == 2) spread_complex(terms, y);
       project_a(p, terms, y);
-      carry_samples(p, terms);
+      samples_.carry(p, terms);
     }
     return {};
   }
@@ -193,7 +183,7 @@ class FloatCheck {
       } else {
         project_packed(p + t, rows, into);
       }
-      gather(p, t, rows);
+      samples_.gather(p, t, rows);
     }
     if (!rows_straight) return;
     for (std::int64_t q = 0; q < blocks_; ++q) {
@@ -255,26 +245,6 @@ class FloatCheck {
     }
   }
 
-  void gather(std::int64_t p, std::int64_t t, std::int64_t rows) {
-    const Tensor& b = product_.b;
-    const std::size_t item = b.item_size();
-    auto copy = [&](auto width) {
-      constexpr std::size_t kItem = decltype(width)::value;
-      for (std::int64_t i = 0; i < rows; ++i) {
-        const std::byte* const from = b.bytes() + (p + t + i) * b.stride(0);
-        std::byte* into = gathered_.data() + size(t + i) * samples_.size() * kItem;
-        for (const Sample& s : samples_) {
-          std::memcpy(into, from + s.column * b.stride(1), kItem);
-          into += kItem;
-        }
-      }
-    };
-    if (item == 2) copy(std::integral_constant<std::size_t, 2>());
-    if (item == 4) copy(std::integral_constant<std::size_t, 4>());
-    if (item == 8) copy(std::integral_constant<std::size_t, 8>());
-    if (item == 16) copy(std::integral_constant<std::size_t, 16>());
-  }
-
   /// (re, im) → rows (re, im) and (−im, re), so that interleaved A times it is the complex product.
   void spread_complex(std::int64_t terms, std::vector<double>& y) const {
     for (std::int64_t t = 0; t < terms; ++t) {
@@ -308,75 +278,6 @@ class FloatCheck {
       kernels_.square_rows(packed_.data(), ld, rows, width, a_squares_.data() + i);
       kernels_.narrow_f64(packed_.data(), ld, rows, width, y.data(), lanes_,
                           d_.data() + i * lanes_);
-    }
-  }
-
-  void carry_samples(std::int64_t p, std::int64_t terms) {
-    const Tensor& a = product_.a;
-    const Tensor& b = product_.b;
-    const auto item = static_cast<std::int64_t>(b.item_size());
-    const auto stride = static_cast<std::int64_t>(samples_.size()) * item;
-    for (std::size_t g = 0; g < sums_.size(); ++g) {
-      const char* rows[kSampleLanes];
-      for (std::int64_t t = 0; t < terms; t += kBlock) {
-        for (std::int64_t l = 0; l < kSampleLanes; ++l) {
-          rows[l] = reinterpret_cast<const char*>(
-              a.bytes() + samples_[g * size(kSampleLanes) + size(l)].row * a.stride(0) +
-              (p + t) * a.stride(1));
-        }
-        kernels_.sample_block(a.dtype(), rows, a.stride(1),
-                              reinterpret_cast<const char*>(gathered_.data()) + t * stride +
-                                  static_cast<std::int64_t>(g) * kSampleLanes * item,
-                              stride, std::min(kBlock, terms - t), (p + t) % kChunk == 0,
-                              &sums_[g]);
-      }
-      const std::int64_t end = p + terms;
-      if (end % kChunk == 0 || end == k_) {
-        kernels_.sample_chunk(a.dtype(), end <= kChunk, &sums_[g]);
-      }
-    }
-  }
-
-  template <class Sum, class Out>
-  bool samples_right_as() {
-    for (std::size_t g = 0; g < sums_.size(); ++g) {
-      Sum totals[kSampleLanes];
-      std::memcpy(totals, sums_[g].total, sizeof totals);
-      for (std::size_t l = 0; l < size(kSampleLanes); ++l) {
-        Sample& s = samples_[g * size(kSampleLanes) + l];
-        const Out right = numerics::canonical_value<Out>(totals[l]);
-        const std::byte* const found =
-            product_.c.bytes() + s.row * product_.c.stride(0) + s.column * product_.c.stride(1);
-        if (std::memcmp(found, &right, sizeof right) != 0) return false;
-        if constexpr (std::is_floating_point_v<Sum>) {
-          s.error =
-              std::fabs((static_cast<double>(totals[l]) - sums_[g].plain[l]) - sums_[g].rest[l]);
-        } else {
-          const SampleSums& sums = sums_[g];
-          s.error = std::hypot(
-              (static_cast<double>(totals[l].re) - sums.plain[2 * l]) - sums.rest[2 * l],
-              (static_cast<double>(totals[l].im) - sums.plain[2 * l + 1]) - sums.rest[2 * l + 1]);
-        }
-      }
-    }
-    return true;
-  }
-
-  bool samples_right() {
-    using numerics::Complex;
-    switch (product_.c.dtype()) {
-      case GOBLIN_F16:
-        return samples_right_as<float, numerics::F16>();
-      case GOBLIN_BF16:
-        return samples_right_as<float, numerics::BF16>();
-      case GOBLIN_F32:
-        return samples_right_as<float, float>();
-      case GOBLIN_F64:
-        return samples_right_as<double, double>();
-      case GOBLIN_C64:
-        return samples_right_as<Complex<float>, Complex<float>>();
-      default:
-        return samples_right_as<Complex<double>, Complex<double>>();
     }
   }
 
@@ -422,7 +323,7 @@ class FloatCheck {
   /// κ: what honest data needs, seen at entries whose bits were just confirmed.
   [[nodiscard]] double kappa() const {
     double worst = 0;
-    for (const Sample& s : samples_) {
+    for (const SampledEntries::Entry& s : samples_.entries()) {
       const std::int64_t q = block_containing(s.column);
       const double scale =
           format_.unit * std::sqrt(a_squares_[size(s.row)]) *
@@ -484,12 +385,6 @@ class FloatCheck {
     return Verdict::kAccept;
   }
 
-  struct Sample {
-    std::int64_t row = 0;
-    std::int64_t column = 0;
-    double error = 0;  ///< of the canonical value, against the sum in double
-  };
-
   const CheckKernels& kernels_;
   const Product& product_;
   const Device& device_;
@@ -503,9 +398,7 @@ class FloatCheck {
   std::vector<bool> masked_;
   bool any_masked_ = false;
   std::vector<std::int64_t> bad_columns_;
-  std::vector<Sample> samples_;      ///< by column
-  std::vector<std::byte> gathered_;  ///< [kPanel][samples] elements of B
-  std::vector<SampleSums> sums_;
+  SampledEntries samples_;
   std::vector<double> d_, a_squares_, b_squares_, c_squares_;
 };
 
