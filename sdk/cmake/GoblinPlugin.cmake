@@ -37,5 +37,7 @@ function(goblin_add_plugin name)
   if(ARG_INSTALL)
     include(GNUInstallDirs)
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/goblin/plugins)
+    # The Python package carries them, too.
+    set_property(GLOBAL APPEND PROPERTY GOBLIN_INSTALLED_PLUGINS ${target})
   endif()
 endfunction()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""A job: its result, how far it is, what it took."""
+
+from __future__ import annotations
+
+import html
+import os
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpugoblin import _dtypes, _outputs
+from gpugoblin._errors import TimeoutError, UnavailableError, failed
+from gpugoblin._progress import Show, bar, words
+from gpugoblin._records import STATES, Cost, Explanation, Progress
+
+if TYPE_CHECKING:
+    from gpugoblin._lab import Lab
+
+_ENDED = (4, 5, 6)
+_FOREVER = 1e9
+
+
+class Job:
+    """A submitted computation. `Lab.submit` and `Lab.job` make it; any thread may use it."""
+
+    def __init__(
+        self, lab: Lab, status: dict[str, Any], targets: dict[str, _outputs.Target] | None = None
+    ) -> None:
+        self._lab = lab
+        self._client = lab._client
+        self._status = status
+        self._targets = targets or {}
+        self._result: Any = None
+        self._has_result = False
+
+    @property
+    def number(self) -> int:
+        """Its number on the lab node: `lab.job(number)` finds it again, also after a restart."""
+        return int(self._status["job"])
+
+    @property
+    def kind(self) -> str:
+        """Such as "matmul/1"."""
+        return str(self._status["kind"])
+
+    @property
+    def status(self) -> str:
+        """"queued", "running", "finishing", "done", "failed" or "cancelled"."""
+        return STATES[self._refresh()["state"]]
+
+    @property
+    def done(self) -> bool:
+        """Whether it has ended, in any way."""
+        return self._refresh()["state"] in _ENDED
+
+    @property
+    def message(self) -> str:
+        """Why it failed, or why it waits."""
+        return str(self._refresh()["message"])
+
+    @property
+    def progress(self) -> Progress:
+        """How far it is."""
+        return Progress.of(self._refresh())
+
+    @property
+    def cost(self) -> Cost:
+        """Bytes, operations, seconds and checks so far."""
+        return Cost.of(self._refresh())
+
+    def explain(self) -> Explanation:
+        """Which hosts computed it, how it was checked, what was refused and why."""
+        return Explanation.of(self._client.explain(self.number))
+
+    def cancel(self) -> None:
+        """Ends it; nothing happens when it has ended already."""
+        if not self.done:
+            self._client.cancel(self.number)
+
+    def forget(self) -> None:
+        """Removes it and its files from the lab node; results that were fetched stay usable."""
+        self._client.forget(self.number)
+
+    def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
+        """Waits for its end.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; for ever by default.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        bool
+            False when the time is over first.
+
+        Raises
+        ------
+        UnavailableError
+            When the lab node stays away; the job goes on once it runs again.
+        """
+        if self._status["state"] in _ENDED:
+            return True
+        with bar(self.kind, progress) as show:
+            return self._follow(timeout, show)
+
+    def result(self, timeout: float | None = None, *, progress: bool = False) -> Any:
+        """Waits and answers the result.
+
+        Ctrl-C ends the waiting, not the job; see `cancel`.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds; for ever by default.
+        progress : bool
+            Show a progress bar.
+
+        Returns
+        -------
+        ndarray or dict of str to ndarray
+            The output, or several by their names. Arrays lie over the lab node's files without a
+            copy and belong to the caller; what was passed as `out` comes back itself.
+
+        Raises
+        ------
+        TimeoutError
+            The job goes on.
+        JobFailedError, JobCancelledError
+        """
+        if not self.wait(timeout, progress=progress):
+            raise TimeoutError(
+                f"job {self.number} ({self.kind}) has not ended within {timeout} s; it goes on: "
+                "wait longer, or cancel() it"
+            )
+        if not self._has_result:
+            self._result = self._fetch()
+            self._has_result = True
+        return self._result
+
+    def as_future(self) -> Future[Any]:
+        """The result as a `concurrent.futures.Future`; cancelling that cancels the job."""
+        return self._lab._future_of(self)
+
+    # ---- inside ----
+
+    def _refresh(self) -> dict[str, Any]:
+        if self._status["state"] not in _ENDED:
+            self._status = self._client.job(self.number)
+        return self._status
+
+    def _follow(self, timeout: float | None, show: Show) -> bool:
+        until = time.monotonic() + (_FOREVER if timeout is None else max(timeout, 0.0))
+        seen = 0
+        self._client.watch(self.number)
+        while True:
+            left = max(until - time.monotonic(), 0.0)
+            version, status = self._client.wait_job(self.number, seen, left)
+            if status is not None:
+                self._status = status
+                show(Progress.of(status))
+                if status["state"] in _ENDED:
+                    self._client.unwatch(self.number)
+                    return True
+            if version == seen and left == 0.0:
+                return False
+            seen = version
+
+    def _fetch(self) -> Any:
+        if STATES[self._status["state"]] != "done":
+            raise failed(self.number, self.kind, self._status["status"], self._status["message"])
+        status, fds = self._client.result(self.number)
+        try:
+            results = {info["name"]: self._deliver(info, fds) for info in status["outputs"]}
+        finally:
+            for fd in fds:
+                os.close(fd)
+        return next(iter(results.values())) if len(results) == 1 else results
+
+    def _deliver(self, info: dict[str, Any], fds: list[int]) -> Any:
+        number = _dtypes.NUMBERS[info["dtype"]]
+        expected = _outputs.Expected(info["name"], number, tuple(info["shape"]))
+        target = self._targets.get(info["name"], _outputs.Target(expected))
+        if self._lab.is_local:
+            if not info["staged"]:
+                return target.mapped() if target.file is not None else None
+            fd = fds.pop(0)
+            try:
+                return target.deliver(_outputs.map_result(expected, fd))
+            finally:
+                os.close(fd)
+        if target.file is not None:
+            array = target.mapped()
+            self._pull(info, array)
+            return array
+        array = np.empty(expected.shape, _dtypes.numpy_dtype(number))
+        self._pull(info, array)
+        return target.deliver(array)
+
+    def _pull(self, info: dict[str, Any], array: Any) -> None:
+        if array.size == 0:
+            return
+        buffer = array.reshape(-1).view(np.uint8)
+        while True:
+            try:
+                self._client.pull(info["digest"], buffer)
+                return
+            except UnavailableError as error:
+                if not error.lost:
+                    raise
+                self._client.result(self.number)  # waits for the lab node, offers the bytes again
+
+    def __repr__(self) -> str:
+        state = STATES[self._status["state"]]
+        text = f"<Job {self.number} {self.kind} {state}: {words(Progress.of(self._status))}>"
+        return text
+
+    def _repr_html_(self) -> str:
+        progress = Progress.of(self._status)
+        state = STATES[self._status["state"]]
+        shapes = ", ".join(
+            f"{info['name']} {tuple(info['shape'])} {info['dtype']}"
+            for info in self._status["outputs"]
+        )
+        note = f"<br>{html.escape(progress.note)}" if progress.note else ""
+        return (
+            f"<div><b>Job {self.number}</b> {html.escape(self.kind)} — {state}<br>"
+            f"<progress max='1' value='{progress.fraction:.4f}'></progress> "
+            f"{html.escape(words(progress))}<br>{html.escape(shapes)}{note}</div>"
+        )

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""A whole network on this machine: coordinator, lab node and hosts as processes of their own."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpugoblin import _core, _places, _programs
+from gpugoblin._daemons import Daemon, Spawner, settings
+from gpugoblin._errors import InvalidArgumentError, UnavailableError
+from gpugoblin._lab import Lab
+
+_PREFIX = "gpugoblin-"
+_JOIN_SECONDS = 60.0
+_PAUSE = 0.01
+
+_running: weakref.WeakSet[LocalNetwork] = weakref.WeakSet()
+
+
+class LocalNetwork:
+    """The processes behind `local()`.
+
+    Attributes
+    ----------
+    directory : Path
+        State and logs.
+    coordinator, lab : Daemon
+    hosts : list of Daemon
+        Validators last.
+    """
+
+    def __init__(self, directory: Path, lock: int, keep: bool) -> None:
+        self.directory = directory
+        self.hosts: list[NetworkDaemon] = []
+        self.coordinator: NetworkDaemon
+        self.lab: NetworkDaemon
+        self._lock = lock
+        self._keep = keep
+        self._owner = os.getpid()
+        self._spawner = Spawner()
+        self._closed = False
+        _running.add(self)
+
+    def daemons(self) -> list[NetworkDaemon]:
+        """All of them, in the order in which they are stopped."""
+        rest = [getattr(self, name, None) for name in ("lab", "coordinator")]
+        return [*self.hosts, *(daemon for daemon in rest if daemon is not None)]
+
+    def close(self) -> None:
+        """Ends every process and, unless it is to be kept, removes the directory."""
+        if self._closed or os.getpid() != self._owner:
+            return
+        self._closed = True
+        # Nothing of a throw-away network is worth an orderly end.
+        for daemon in self.daemons():
+            daemon.kill()
+        self._spawner.close()
+        if not self._keep:
+            shutil.rmtree(self.directory, ignore_errors=True)
+        os.close(self._lock)
+
+
+class NetworkDaemon(Daemon):
+    """A daemon that keeps its port when it is started again."""
+
+    def __init__(
+        self,
+        network: LocalNetwork,
+        name: str,
+        role: str,
+        program: Sequence[str],
+        values: dict[str, Any],
+        arguments: Sequence[str] = (),
+    ) -> None:
+        directory = network.directory / name
+        command = [program[0], role, "run", *program[1:], "--state-dir", str(directory)]
+        super().__init__(name, role, command, directory, network._spawner)
+        self._values = dict(values)
+        self._arguments = list(arguments)
+        self.port = 0
+
+    def launch(self) -> None:
+        """Starts it without waiting."""
+        values = dict(self._values)
+        if self.port:
+            values["listen.port"] = self.port
+        self.start([*settings(values), *self._arguments])
+
+    def await_ready(self) -> None:
+        """Waits until it is up."""
+        words = self.ready()
+        if len(words) == 2:
+            self.port = int(words[0])
+
+    def restart(self) -> None:
+        """Kills it if it runs, starts it again with its state and port, waits until it is up."""
+        self.kill()
+        self.launch()
+        self.await_ready()
+
+
+class LocalLab(Lab):
+    """The lab node of a local network.
+
+    Closing it, leaving its context or ending the program ends the network.
+
+    Attributes
+    ----------
+    network : LocalNetwork
+        Its processes, for tests and the curious.
+    """
+
+    network: LocalNetwork
+
+    def close(self) -> None:
+        """Ends the network; results that were fetched stay usable."""
+        super().close()
+        self.network.close()
+
+
+def local(
+    hosts: int = 2,
+    memory: str | int = "256MiB",
+    *,
+    threads: int = 1,
+    cache: str | int = "1GiB",
+    validators: int = 0,
+    plugins: Sequence[str | os.PathLike[str]] = (),
+    keep: bool = False,
+    log_level: str = "warn",
+    directory: str | os.PathLike[str] | None = None,
+    host_options: Sequence[Mapping[str, Any]] = (),
+    lab_options: Mapping[str, Any] | None = None,
+    coordinator_options: Mapping[str, Any] | None = None,
+    patience: float = 60.0,
+) -> LocalLab:
+    """Starts a whole network on this machine: real processes, protocol and checks, throw-away state.
+
+    Parameters
+    ----------
+    hosts : int
+        How many hosts compute.
+    memory, cache : str or int
+        Cap of each host's runner, and of its input cache on disk: "256MiB", or bytes.
+    threads : int
+        Of each host.
+    validators : int
+        Further hosts that are trusted, for ``policy="validator"``.
+    plugins : sequence of str or Path
+        Plugin libraries beside the installed ones.
+    keep : bool
+        Leave state and logs behind; `lab.network.directory` says where.
+    log_level : {"debug", "info", "warn", "error", "off"}
+    directory : str or Path, optional
+        Where the state goes; the system's folder for temporary files by default. Arrays in memory
+        and results pass through it, so it needs room for them.
+    host_options : sequence of mappings, optional
+        For each host: ``program`` (another host program), ``args`` (further arguments), ``set``
+        (settings by name), ``memory``, ``cache``, ``threads``.
+    lab_options, coordinator_options : mapping, optional
+        Settings by name, as ``goblin lab config-check`` lists them.
+    patience : float
+        As in `connect`.
+
+    Returns
+    -------
+    LocalLab
+        A `Lab`, once every host is connected; close it, or use it as a context manager.
+
+    Raises
+    ------
+    InvalidArgumentError
+    NotFoundError
+        The program `goblin` is missing.
+    UnavailableError
+        A process did not start; its log is in the message.
+    """
+    _check_counts(hosts, validators, threads, host_options)
+    goblin = str(_programs.find())
+    network = _make_network(Path(directory) if directory is not None else None, keep)
+    try:
+        # The user's own settings are for the user's own daemons.
+        program = [goblin, "--config", str(network.directory / "empty.toml")]
+        logging = {"log.level": log_level, "log.stderr": False}
+        here = {"listen.address": "127.0.0.1", "listen.port": 0}
+        paths = [str(Path(plugin).absolute()) for plugin in plugins]
+        network.coordinator = NetworkDaemon(
+            network,
+            "coordinator",
+            "coordinator",
+            program,
+            {**logging, **here, "plugins.files": paths, **(coordinator_options or {})},
+        )
+        network.coordinator.launch()
+        network.coordinator.await_ready()
+        shared = {
+            **logging,
+            "coordinator.address": f"127.0.0.1:{network.coordinator.port}",
+            "coordinator.pin": network.coordinator.pin,
+        }
+        caps = {"memory": memory, "cache": cache, "threads": threads, "nice": 0}
+        for index in range(hosts + validators):
+            given = dict(host_options[index]) if index < len(host_options) else {}
+            network.hosts.append(_host(network, index, program, {**shared, **caps}, given))
+        for host in network.hosts:
+            host.launch()
+        for host in network.hosts:
+            host.await_ready()
+        trusted = [host.pin for host in network.hosts[hosts:]]
+        values = {**shared, **here, "hosts.validators": trusted, **(lab_options or {})}
+        if not trusted:
+            values.pop("hosts.validators")
+        network.lab = NetworkDaemon(network, "lab", "lab", program, values)
+        network.lab.launch()
+        network.lab.await_ready()
+        return _connect(network, patience)
+    except BaseException:
+        network.close()
+        raise
+
+
+def _check_counts(
+    hosts: int, validators: int, threads: int, host_options: Sequence[Mapping[str, Any]]
+) -> None:
+    for name, value, low in (("hosts", hosts, 0), ("validators", validators, 0)):
+        if not low <= value <= 1000:
+            raise InvalidArgumentError(f"{name} is {value}, but must lie between {low} and 1000")
+    if hosts + validators == 0:
+        raise InvalidArgumentError("hosts is 0: at least one host has to compute")
+    if threads < 1:
+        raise InvalidArgumentError(f"threads is {threads}, but must be at least 1")
+    if len(host_options) > hosts + validators:
+        raise InvalidArgumentError(
+            f"host_options describes {len(host_options)} hosts, but there are {hosts + validators}"
+        )
+
+
+def _host(
+    network: LocalNetwork,
+    index: int,
+    program: Sequence[str],
+    values: dict[str, Any],
+    given: dict[str, Any],
+) -> NetworkDaemon:
+    own = [os.fspath(given.pop("program"))] if "program" in given else program
+    arguments = [str(argument) for argument in given.pop("args", ())]
+    named = dict(given.pop("set", {}))
+    for key in ("memory", "cache", "threads"):
+        if key in given:
+            named[key] = given.pop(key)
+    if given:
+        raise InvalidArgumentError(
+            f"host_options[{index}] has no '{next(iter(given))}'; it takes program, args, set, "
+            "memory, cache, threads"
+        )
+    return NetworkDaemon(
+        network, f"host-{index}", "host", own, {**values, **named}, arguments=arguments
+    )
+
+
+def _make_network(parent: Path | None, keep: bool) -> LocalNetwork:
+    root = parent if parent is not None else Path(tempfile.gettempdir())
+    root.mkdir(parents=True, exist_ok=True)
+    _sweep(root)
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    (directory / "empty.toml").touch()
+    if keep:
+        (directory / "keep").touch()
+    return LocalNetwork(directory, lock, keep)
+
+
+def _sweep(root: Path) -> None:
+    """Removes what programs left behind that were killed: their locks went with them."""
+    for left in root.glob(f"{_PREFIX}*/lock"):
+        if (left.parent / "keep").exists():
+            continue
+        with contextlib.suppress(OSError):
+            handle = os.open(left, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(left.parent, ignore_errors=True)
+            finally:
+                os.close(handle)
+
+
+def _connect(network: LocalNetwork, patience: float) -> LocalLab:
+    place = _places.parse(network.lab.directory / "lab.sock")
+    client = _core.Client(place.socket, "", 0, "", "", patience)
+    lab = LocalLab(client, place.text, is_local=True)
+    lab.network = network
+    try:
+        client.connect(10.0)
+        _await_hosts(lab)
+    except BaseException:
+        Lab.close(lab)
+        raise
+    return lab
+
+
+def _await_hosts(lab: LocalLab) -> None:
+    wanted = {host.pin for host in lab.network.hosts}
+    until = time.monotonic() + _JOIN_SECONDS
+    while True:
+        joined = {host.host for host in lab.hosts() if host.connected}
+        if wanted <= joined:
+            return
+        for host in lab.network.hosts:
+            if not host.running:
+                raise UnavailableError(f"the local {host.name} ended; its log:\n{host.log_text()}")
+        if time.monotonic() > until:
+            logs = "\n".join(
+                f"{daemon.name}:\n{daemon.log_text(15)}" for daemon in lab.network.daemons()
+            )
+            raise UnavailableError(
+                f"{len(wanted - joined)} of {len(wanted)} local hosts have not reached the lab node "
+                f"within {_JOIN_SECONDS:.0f} s; logs:\n{logs}"
+            )
+        time.sleep(_PAUSE)
+
+
+@atexit.register
+def _close_all() -> None:
+    for network in list(_running):
+        with contextlib.suppress(Exception):
+            network.close()

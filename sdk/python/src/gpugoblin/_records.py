@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""What the lab node reports, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+STATES = {1: "queued", 2: "running", 3: "finishing", 4: "done", 5: "failed", 6: "cancelled"}
+POLICIES = {0: "default", 1: "algebraic", 2: "validator", 3: "replicate"}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is."""
+
+    fraction: float  #: 0 to 1
+    tasks: int  #: planned so far
+    planned: bool  #: whether `tasks` is all of them
+    running: int
+    accepted: int
+    checked: int  #: results that went through the job's policy
+    refused: int
+    hosts: int
+    gflops: float  #: accepted floating-point operations per second / 10⁹, since the start
+    seconds: float
+    note: str  #: why it waits, if it does
+
+    @classmethod
+    def of(cls, status: dict[str, Any]) -> Progress:
+        """From a status of the lab node."""
+        done = STATES[status["state"]] == "done"
+        if status["flops_total"] > 0:
+            fraction = status["flops_accepted"] / status["flops_total"]
+        elif status["plan_done"] and status["tasks_planned"]:
+            fraction = status["tasks_accepted"] / status["tasks_planned"]
+        else:
+            fraction = 0.0
+        seconds = status["wall_us"] / 1e6
+        return cls(
+            fraction=1.0 if done else min(fraction, 0.99),
+            tasks=status["tasks_planned"],
+            planned=status["plan_done"],
+            running=status["tasks_running"],
+            accepted=status["tasks_accepted"],
+            checked=status["results_checked"],
+            refused=status["results_refused"],
+            hosts=status["hosts"],
+            gflops=status["flops_accepted"] / seconds / 1e9 if seconds > 0 else 0.0,
+            seconds=seconds,
+            note=status["message"],
+        )
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a job took so far."""
+
+    bytes_sent: int  #: lab node to hosts
+    bytes_received: int
+    flops: float  #: of accepted results
+    seconds: float  #: from start to end
+    compute_seconds: float  #: of hosts, summed
+    check_seconds: float  #: of the lab node's checks
+    checks: int
+    refused: int
+    recomputed: int
+
+    @classmethod
+    def of(cls, status: dict[str, Any]) -> Cost:
+        """From a status of the lab node."""
+        return cls(
+            bytes_sent=status["bytes_sent"],
+            bytes_received=status["bytes_received"],
+            flops=status["flops_accepted"],
+            seconds=status["wall_us"] / 1e6,
+            compute_seconds=status["compute_us"] / 1e6,
+            check_seconds=status["check_us"] / 1e6,
+            checks=status["results_checked"],
+            refused=status["results_refused"],
+            recomputed=status["recomputed"],
+        )
+
+
+@dataclass(frozen=True)
+class HostInfo:
+    """A host, as the lab node knows it; `accepted` to `peak_bytes` are its share."""
+
+    host: str  #: SHA-256 of its public key
+    connected: bool
+    validator: bool
+    threads: int
+    memory_bytes: int
+    state: str  #: "ready", "paused" or "stopping"
+    leases: int  #: tasks that it holds now
+    accepted: int
+    refused: int
+    failed: int
+    compute_seconds: float
+    bytes_sent: int
+    bytes_received: int
+    peak_bytes: int
+    quarantined: bool
+    reason: str  #: why it is quarantined, or idle
+
+    @classmethod
+    def of(cls, host: dict[str, Any]) -> HostInfo:
+        """From a report of the lab node."""
+        rest = {key: value for key, value in host.items() if key != "compute_us"}
+        return cls(compute_seconds=host["compute_us"] / 1e6, **rest)
+
+
+@dataclass(frozen=True)
+class Incident:
+    """A start of a task that came to nothing."""
+
+    task: int
+    host: str
+    what: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Who computed a job, how it was checked, what was refused and why."""
+
+    job: int
+    kind: str
+    state: str
+    policy: str
+    replicas: int
+    hosts: tuple[HostInfo, ...]  #: with their share of this job
+    incidents: tuple[Incident, ...]  #: the first 1000
+    incident_count: int
+    plan: dict[str, str]  #: how the work was cut, in words
+    cost: Cost
+
+    @classmethod
+    def of(cls, report: dict[str, Any]) -> Explanation:
+        """From a report of the lab node."""
+        status = report["status"]
+        return cls(
+            job=status["job"],
+            kind=status["kind"],
+            state=STATES[status["state"]],
+            policy=POLICIES[report["policy"]],
+            replicas=report["replicas"],
+            hosts=tuple(HostInfo.of(host) for host in report["hosts"]),
+            incidents=tuple(Incident(**item) for item in report["incidents"]),
+            incident_count=report["incident_count"],
+            plan=dict(report["plan"]),
+            cost=Cost.of(status),
+        )
+
+    @property
+    def liars(self) -> tuple[HostInfo, ...]:
+        """Hosts whose results were refused."""
+        return tuple(host for host in self.hosts if host.refused)
+
+    def __str__(self) -> str:
+        policy = f"{self.policy} ({self.replicas})" if self.policy == "replicate" else self.policy
+        lines = [
+            f"job {self.job}: {self.kind}, {self.state}, policy {policy}",
+            f"  {self.cost.checks} results checked, {self.cost.refused} refused, "
+            f"{self.cost.recomputed} computed again",
+        ]
+        lines += [f"  {name}: {value}" for name, value in self.plan.items()]
+        for host in self.hosts:
+            note = f"; quarantined: {host.reason}" if host.quarantined else ""
+            lines.append(
+                f"  host {host.host[:16]}: {host.accepted} accepted, {host.refused} refused, "
+                f"{host.failed} failed, {host.compute_seconds:.2f} s{note}"
+            )
+        for item in self.incidents[:20]:
+            detail = f": {item.detail}" if item.detail else ""
+            lines.append(f"  task {item.task} on {item.host[:16]}: {item.what}{detail}")
+        if self.incident_count > 20:
+            lines.append(f"  … {self.incident_count - 20} more")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class ArrayInfo:
+    """An array that a kind takes."""
+
+    name: str
+    doc: str
+    dtypes: tuple[str, ...]
+    min_rank: int
+    max_rank: int
+    optional: bool
+
+
+@dataclass(frozen=True)
+class NumberInfo:
+    """A number that a kind takes."""
+
+    name: str
+    doc: str
+    default: int | float
+    low: int | float
+    high: int | float
+    required: bool
+
+
+@dataclass(frozen=True)
+class KindInfo:
+    """A kind of computation that the lab node offers."""
+
+    name: str
+    version: int
+    doc: str
+    arrays: tuple[ArrayInfo, ...]
+    numbers: tuple[NumberInfo, ...]
+    outputs: tuple[tuple[str, str], ...]  #: name, what it is
+    policy: str  #: its default
+    plugin: str  #: SHA-256 of the plugin's file
+
+    @classmethod
+    def of(cls, kind: dict[str, Any]) -> KindInfo:
+        """From a report of the lab node."""
+        return cls(
+            name=kind["name"],
+            version=kind["version"],
+            doc=kind["doc"],
+            arrays=tuple(
+                ArrayInfo(**{**item, "dtypes": tuple(item["dtypes"])}) for item in kind["inputs"]
+            ),
+            numbers=tuple(NumberInfo(**item) for item in kind["params"]),
+            outputs=tuple((item["name"], item["doc"]) for item in kind["outputs"]),
+            policy=POLICIES.get(kind["default_policy"], "algebraic"),
+            plugin=kind["plugin"],
+        )
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}/{self.version}: {self.doc}"]
+        lines += [f"  array {a.name} ({', '.join(a.dtypes)}): {a.doc}" for a in self.arrays]
+        lines += [f"  number {n.name} = {n.default}: {n.doc}" for n in self.numbers]
+        lines += [f"  → {name}: {doc}" for name, doc in self.outputs]
+        return "\n".join(lines)
