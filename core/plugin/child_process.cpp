@@ -35,11 +35,13 @@ struct SpawnPlan {
 
 std::vector<std::string> environment() {
   std::vector<std::string> all{"LC_ALL=C"};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
     if (const char* value = std::getenv(name); value != nullptr) {
       all.push_back(std::string(name) + "=" + value);
     }
   }
+#endif
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -59,6 +60,13 @@ class RunnerFixture : public ::testing::Test {
   using Client = std::unique_ptr<plugin::RunnerClient>;
   static constexpr net::Milliseconds kLong{20'000};
 
+  void SetUp() override {
+    // In a runner that ASan watches, signals stay signals.
+    const char* given = std::getenv("ASAN_OPTIONS");
+    const std::string options = (given == nullptr ? std::string() : std::string(given) + ":") +
+                                "handle_segv=0:handle_abort=0";
+    ::setenv("ASAN_OPTIONS", options.c_str(), 1);
+  }
   void TearDown() override {
     loop_.reset();
     // Whatever happened, no child is left, not even a dead one.
