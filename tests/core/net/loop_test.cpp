@@ -145,10 +145,10 @@ TEST_F(NetTest, EventWakesAllAndStaysSet) {
     loop().spawn(waiter(event, woken));
   }
   run([](Loop& loop, Event& e, int& n) -> Task<void> {
-    co_await loop.sleep(Milliseconds(1));
+    co_await settle(loop);
     e.set();
     EXPECT_EQ(n, 0) << "woken inside set()";
-    co_await loop.sleep(Milliseconds(1));
+    co_await settle(loop);
     EXPECT_EQ(n, 3);
     co_await e.wait();
     const bool again = co_await e.wait_for(Milliseconds(0));
@@ -178,7 +178,7 @@ TEST_F(NetTest, DestroyWaitersOfAnEvent) {
     woken = Task<void>();
     EXPECT_TRUE(second_gone);
     event.reset();
-    co_await loop.sleep(Milliseconds(3));
+    co_await loop.sleep(Milliseconds(3));  // past their deadlines
   }(loop()));
 }
 
@@ -216,7 +216,7 @@ TEST_F(NetTest, StopDestroysWhatIsSuspended) {
     const Gone guard(flag);
     co_await child;
   }(loop(), gone, inner(loop(), inner_gone)));
-  run([](Loop& loop) -> Task<void> { co_await loop.sleep(Milliseconds(1)); }(loop()));
+  run(settle(loop()));
   EXPECT_TRUE(gone);
   EXPECT_TRUE(inner_gone);
 }
@@ -270,7 +270,7 @@ TEST_F(NetTest, SignalsArriveInOrder) {
     const int one = co_await first;
     EXPECT_EQ(one, SIGTERM);
     ::raise(SIGINT);  // nobody waits: kept for the next
-    co_await loop.sleep(Milliseconds(1));
+    co_await settle(loop);
     const int two = co_await loop.signal();
     EXPECT_EQ(two, SIGINT);
   }(loop()));

@@ -70,6 +70,14 @@ class NetTest : public ::testing::Test {
   std::unique_ptr<Loop> loop_;
 };
 
+/// Everything that can go on without new input has done so: many turns of the loop, with polls of
+/// the sockets between them, instead of a sleep.
+inline Task<void> settle(Loop& loop) {
+  for (int i = 0; i < 200; ++i) {
+    co_await loop.offload([] { return 0; });
+  }
+}
+
 /// A directory of its own, removed at the end.
 class Scratch {
  public:

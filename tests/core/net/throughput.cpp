@@ -139,6 +139,7 @@ void measure(const std::string& directory, std::size_t frame, bool hash) {
   if (::pipe(ready) != 0) {
     return;
   }
+  std::fflush(stdout);  // the child would print it again
   auto identity = *Identity::load_or_create(directory);
   if (const pid_t child = ::fork(); child == 0) {
     auto loop = *Loop::create(2);

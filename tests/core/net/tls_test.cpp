@@ -327,7 +327,7 @@ TEST_F(TlsTest, BothDirectionsAtOnceAndAPeerThatNeverReads) {
     Task<bool> back = flood(*pair.b, 64);
     forth.start();
     back.start();
-    co_await test.loop().sleep(Milliseconds(50));
+    co_await settle(test.loop());
     EXPECT_FALSE(forth.done()) << "64 MiB were queued without a limit";
     for (int i = 0; i < 64; ++i) {
       auto one = co_await pair.a->receive();
@@ -379,7 +379,7 @@ TEST_F(TlsTest, DestroyAcceptConnectAndHandshakeMidway) {
       accepting.start();
       Task<Result<std::unique_ptr<Channel>>> connecting = test.connect(port);
       connecting.start();
-      co_await test.loop().sleep(Milliseconds(20));
+      co_await settle(test.loop());
       EXPECT_FALSE(connecting.done());
     }
     ConnectLimits limits;

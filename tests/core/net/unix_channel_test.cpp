@@ -67,7 +67,7 @@ TEST_F(NetTest, SendWaitsForAPeerThatNeverReads) {
     pair.a->set_limits(limits);
     Task<Result<void>> sending = send_many(*pair.a, 100, 512u << 10);
     sending.start();
-    co_await test.loop().sleep(Milliseconds(20));
+    co_await settle(test.loop());
     EXPECT_FALSE(sending.done());
     EXPECT_LT(pair.a->bytes_sent(), 2u << 20);
     // It goes on as soon as the peer reads.
@@ -151,10 +151,10 @@ TEST_F(NetTest, DestroyAReceiveMidway) {
     write_all(b.get(), bytes.substr(0, 50'000));
     Task<Result<Frame>> receiving = channel->receive();
     receiving.start();
-    co_await test.loop().sleep(Milliseconds(2));
+    co_await settle(test.loop());
     receiving = Task<Result<Frame>>();
     write_all(b.get(), bytes.substr(50'000));
-    co_await test.loop().sleep(Milliseconds(2));
+    co_await settle(test.loop());
     auto frame = co_await channel->receive();
     CO_ASSERT_OK(frame);
     EXPECT_EQ(frame->payload.size(), 100'000u);
