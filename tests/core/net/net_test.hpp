@@ -94,6 +94,13 @@ class Scratch {
   std::string path_;
 };
 
+/// A new file, named by what it holds.
+inline UniqueFd file_with(const Scratch& scratch, const std::string& text) {
+  UniqueFd fd(::open(scratch.file(text).c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+  EXPECT_EQ(::write(fd.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  return fd;
+}
+
 inline wire::Bytes filled(std::size_t size, std::uint32_t seed) {
   wire::Bytes bytes(size);
   std::uint64_t x = seed * 0x9e3779b97f4a7c15u + 1;
