@@ -178,6 +178,9 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Stage body,
 net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
                                                      std::vector<net::UniqueFd>& fds) {
   const bool local = channel_->peer().local;
+  if (body.dry_run) {  // shapes and numbers only: nothing was staged for it
+    co_return co_await engine_.submit(std::move(body), std::move(fds));
+  }
   for (const auto& input : body.inputs) {
     if (local && input.storage == wire::Storage::kBlob) {
       co_return fail(Code::kInvalidArgument,
@@ -214,9 +217,8 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
       used.push_back(input.stage);
     }
   }
-  const bool dry_run = body.dry_run;
   auto reply = co_await engine_.submit(std::move(body), std::move(fds));
-  if (reply && !dry_run) {
+  if (reply) {
     for (const auto stage : used) {
       stages_.erase(stage);  // the job owns it now
     }

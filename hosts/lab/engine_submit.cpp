@@ -34,6 +34,9 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
                                                   std::vector<net::UniqueFd> fds) {
   for (const auto& [number, known] : jobs_) {
     if (!submit.dry_run && known->record.token == submit.token) {
+      for (const auto& input : submit.inputs) {
+        unstage(input.stage);  // copied once more for a job that has its own
+      }
       co_return wire::ReplyBody(status_of(*known));
     }
   }
