@@ -5,6 +5,10 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
 #include "client.hpp"
 #include "convert.hpp"
 #include "core/net/sha256.hpp"
@@ -38,10 +42,25 @@ void check_usable(const Client& client) {
   }
 }
 
+/// Counts who waits here, so that close() can see them out: a thread that still waits when the
+/// interpreter ends could not come back into it.
+class Waiting {
+ public:
+  Waiting() { ++count_; }
+  ~Waiting() { --count_; }
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  static bool anybody() { return count_ != 0; }
+
+ private:
+  static inline std::atomic<int> count_{0};
+};
+
 /// Repeats `ready(limit)` without the GIL until it says true or the time is over; raises what a
 /// signal handler raises.
 template <typename Ready>
 bool wait_for(double timeout, Ready ready) {
+  const Waiting waiting;
   const auto until = std::chrono::steady_clock::now() +
                      std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                          std::chrono::duration<double>(timeout < 1e8 ? timeout : 1e8));
@@ -172,6 +191,11 @@ py::tuple stage(Client& client, std::uint64_t size) {
   return py::make_tuple(to_python(*answer.body), answer.fds[0].release(), answer.epoch);
 }
 
+void close(Client& client) {
+  const py::gil_scoped_release release;
+  client.close();
+}
+
 void pull(Client& client, const std::string& digest, const py::object& buffer) {
   check_usable(client);
   const Memory memory = memory_of(buffer, true);
@@ -273,7 +297,15 @@ PYBIND11_MODULE(_core, m) {
              c.unserve(gc::digest_from(digest));
            })
       .def("pull", &gc::pull)
-      .def("close", &Client::close, py::call_guard<py::gil_scoped_release>());
+      .def("close", &gc::close);
+
+  m.def("see_out", [](double seconds) {
+    const py::gil_scoped_release release;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (gc::Waiting::anybody() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(goblin::net::Milliseconds(2));
+    }
+  });
 
   m.def("own_pin", [](const std::string& directory) {
     auto identity = goblin::net::Identity::load_or_create(directory);

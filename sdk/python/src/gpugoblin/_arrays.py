@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ class Operand:
             return
         native = source.dtype.newbyteorder("=")
         if source.flags.c_contiguous and source.dtype == native:
-            data = memoryview(source.reshape(-1).view(np.uint8))
+            data = source.reshape(-1).view(np.uint8).data
             done = 0
             while done < len(data):
                 done += os.pwrite(fd, data[done : done + _PIECE], done)
@@ -198,5 +197,3 @@ def dense(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], tuple[int, ...]]:
     for place, axis in enumerate(axes):
         strides[axis] = packed[place] if once.shape[axis] == array.shape[axis] else 0
     return source, tuple(strides)
-
-

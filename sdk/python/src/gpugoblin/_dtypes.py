@@ -68,7 +68,8 @@ def bfloat16() -> np.dtype[Any] | None:
         module = importlib.import_module("ml_dtypes")
     except ImportError:
         return None
-    return np.dtype(module.bfloat16)
+    dtype: np.dtype[Any] = np.dtype(module.bfloat16)
+    return dtype
 
 
 def number_of(dtype: np.dtype[Any], what: str) -> int:

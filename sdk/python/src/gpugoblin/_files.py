@@ -165,9 +165,9 @@ def read_npy_header(name: str, file: BinaryIO) -> tuple[tuple[int, ...], bool, n
     try:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
-            return np.lib.format.read_array_header_1_0(file)  # type: ignore[return-value]
+            return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):
-            return np.lib.format.read_array_header_2_0(file)  # type: ignore[return-value]
+            return np.lib.format.read_array_header_2_0(file)
     except ValueError as error:
         raise InvalidArgumentError(f"argument '{name}': not a .npy file: {error}") from error
     raise InvalidArgumentError(

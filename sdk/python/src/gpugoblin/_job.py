@@ -48,7 +48,7 @@ class Job:
 
     @property
     def status(self) -> str:
-        """"queued", "running", "finishing", "done", "failed" or "cancelled"."""
+        """ "queued", "running", "finishing", "done", "failed" or "cancelled"."""
         return STATES[self._refresh()["state"]]
 
     @property

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from gpugoblin import _core, _outputs, _places
 from gpugoblin._arrays import Operand, is_number, operand, parameter
+from gpugoblin._dtypes import NUMBERS
 from gpugoblin._errors import (
     DTypeError,
     InvalidArgumentError,
@@ -24,7 +25,6 @@ from gpugoblin._errors import (
     UnavailableError,
 )
 from gpugoblin._job import Job
-from gpugoblin._dtypes import NUMBERS
 from gpugoblin._records import HostInfo, KindInfo
 
 _STAGED, _FILE, _BLOB = 1, 2, 3
@@ -115,9 +115,11 @@ class Lab:
         KeyboardInterrupt
             The job was cancelled.
         """
-        numbers = {} if out_dtype is None else {"out_dtype": _out_dtype(out_dtype)}
+        args: dict[str, Any] = {"a": a, "b": b}
+        if out_dtype is not None:
+            args["out_dtype"] = _out_dtype(out_dtype)
         job = self.submit(
-            "matmul", policy=policy, replicas=replicas, weight=weight, out=out, a=a, b=b, **numbers
+            "matmul", policy=policy, replicas=replicas, weight=weight, out=out, args=args
         )
         try:
             result = job.result(timeout, progress=progress)
@@ -283,11 +285,10 @@ class Lab:
         outputs = [t.wire(fd_index + i) for i, t in enumerate(places)]
         wanted = files + [(t.file.path, True) for t in places if t.file is not None]
         with _outputs.opened(wanted) as fds:
-            return self._client.submit({**request, "inputs": inputs, "outputs": outputs}, fds, epoch)
+            body = {**request, "inputs": inputs, "outputs": outputs}
+            return self._client.submit(body, fds, epoch)
 
-    def _send_remote(
-        self, request: dict[str, Any], operands: Sequence[Operand]
-    ) -> dict[str, Any]:
+    def _send_remote(self, request: dict[str, Any], operands: Sequence[Operand]) -> dict[str, Any]:
         digests: list[bytes] = []
         inputs = []
         try:
@@ -380,9 +381,7 @@ def plan_outputs(
     infos: Sequence[dict[str, Any]], out: Any, operands: Sequence[Operand]
 ) -> dict[str, _outputs.Target]:
     """Checks `out` against what the kind computes."""
-    expected = [
-        _outputs.Expected(i["name"], NUMBERS[i["dtype"]], tuple(i["shape"])) for i in infos
-    ]
+    expected = [_outputs.Expected(i["name"], NUMBERS[i["dtype"]], tuple(i["shape"])) for i in infos]
     names = [e.name for e in expected]
     if isinstance(out, Mapping):
         unknown = [name for name in out if name not in names]
@@ -497,6 +496,8 @@ def _close_all() -> None:
     for lab in list(_open_labs):
         with contextlib.suppress(Exception):
             lab.close()
+    # Threads that waited for these must be back before the interpreter ends.
+    _core.see_out(2.0)
 
 
 def _after_fork() -> None:

@@ -144,7 +144,7 @@ def local(
     coordinator_options: Mapping[str, Any] | None = None,
     patience: float = 60.0,
 ) -> LocalLab:
-    """Starts a whole network on this machine: real processes, protocol and checks, throw-away state.
+    """Starts a whole network on this machine: real processes and checks, throw-away state.
 
     Parameters
     ----------
@@ -324,8 +324,8 @@ def _await_hosts(lab: LocalLab) -> None:
                 f"{daemon.name}:\n{daemon.log_text(15)}" for daemon in lab.network.daemons()
             )
             raise UnavailableError(
-                f"{len(wanted - joined)} of {len(wanted)} local hosts have not reached the lab node "
-                f"within {_JOIN_SECONDS:.0f} s; logs:\n{logs}"
+                f"{len(wanted - joined)} of {len(wanted)} local hosts have not reached the lab "
+                f"node within {_JOIN_SECONDS:.0f} s; logs:\n{logs}"
             )
         time.sleep(_PAUSE)
 

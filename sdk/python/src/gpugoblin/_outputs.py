@@ -129,7 +129,7 @@ def _array_target(expected: Expected, out: Any) -> Target:
         number = _dtypes.number_of(array.dtype, "out")
     _same(expected, array.shape, number)
     if not array.flags.writeable:
-        raise InvalidArgumentError("out is read-only: pass an array, or open the map with mode 'r+'")
+        raise InvalidArgumentError("out is read-only: open the memory map with mode 'r+'")
     if array.flags.c_contiguous and number != _dtypes.BFLOAT16:
         file = _files.file_of(array)
         if file is not None:

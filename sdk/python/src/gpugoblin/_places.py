@@ -96,8 +96,8 @@ def nobody(place: Place, why: str) -> str:
     """What to do when a first connection fails."""
     if place.tls:
         return (
-            f"no lab node answers at {place.host}:{place.port} ({why}); is it running, and does its "
-            "firewall let this machine in?"
+            f"no lab node answers at {place.host}:{place.port} ({why}); is it running, and does "
+            "its firewall let this machine in?"
         )
     return (
         f"no lab node answers at '{place.socket}' ({why}); start one with `goblin lab run`, name "
