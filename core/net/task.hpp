@@ -10,6 +10,10 @@
 // function or struct first, or name the task:
 //   auto hash = [source] { return hash_of(*source); };    // not: co_await loop.offload([source] …)
 //   co_await loop.offload(hash);
+// It also loses the way when a condition is nothing but a co_await expression, negated or not: the
+// coroutine hangs or traps. scripts/lint refuses that form:
+//   if (const auto sent = co_await channel.send(frame); !sent)   // not: if (!co_await channel…)
+//
 // Where functions here take one, kSafeInAwait refuses the dangerous form at compile time. It also
 // copies what a function call returns by reference: `Task<T>& one = tasks[i]; co_await one;`.
 #pragma once

@@ -130,7 +130,7 @@ struct RunnerClient::State {
                                       " instead of an answer: a plugin has taken it over"});
     } else if (frame.error().code == Code::kCorrupt) {
       self->kill({Code::kCorrupt, "the runner broke the protocol: " + frame.error().message});
-    } else if (!co_await self->ended.wait_for(kEnd)) {
+    } else if (const auto done = co_await self->ended.wait_for(kEnd); !done) {
       self->kill({Code::kInternal, "the plugin closed its runner's socket"});
     }
     co_await self->ended.wait();

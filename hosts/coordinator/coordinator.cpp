@@ -13,6 +13,7 @@
 #include "core/store/peer_registry.hpp"
 #include "hosts/coordinator/plugin_shelf.hpp"
 #include "hosts/link/control_server.hpp"
+#include "hosts/link/read_config.hpp"
 
 namespace goblin::coordinator {
 namespace {
@@ -41,11 +42,6 @@ class Coordinator {
 
   Result<void> open() {
     std::error_code error;
-    std::filesystem::create_directories(config_.state_dir, error);
-    if (error) {
-      return fail(Code::kUnavailable,
-                  "state directory '" + config_.state_dir + "': " + error.message());
-    }
     const std::string& dir = config_.state_dir;
     std::filesystem::create_directories(dir + "/plugins", error);
     GOBLIN_TRY(registry_, store::PeerRegistry::open(dir + "/registry.sqlite"));
@@ -356,6 +352,7 @@ class Coordinator {
 }  // namespace
 
 Result<void> run_coordinator(const CoordinatorConfig& config) {
+  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("coordinator", config.log));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(1));
   Coordinator coordinator(config, *loop, logger);

@@ -61,7 +61,7 @@ net::Task<void> ClientSession::run() {
 
 net::Task<void> ClientSession::write_loop(std::shared_ptr<ClientSession> self) {
   while (auto frame = co_await self->outgoing_.pop()) {
-    if (!co_await self->channel_->send(std::move(*frame))) {
+    if (const auto done = co_await self->channel_->send(std::move(*frame)); !done) {
       self->channel_->close();
       co_return;
     }

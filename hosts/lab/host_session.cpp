@@ -44,7 +44,7 @@ net::Task<void> HostSession::run() {
 
 net::Task<void> HostSession::write_loop(std::shared_ptr<HostSession> self) {
   while (auto frame = co_await self->outgoing_.pop()) {
-    if (!co_await self->channel_->send(std::move(*frame))) {
+    if (const auto done = co_await self->channel_->send(std::move(*frame)); !done) {
       self->channel_->close();
       co_return;
     }

@@ -19,7 +19,7 @@ std::vector<plugin::KindId> kinds_of(const wire::CatalogEntry& entry) {
 }  // namespace
 
 net::Task<Result<void>> LinkPlugins::need_catalog() {
-  if (!co_await link_.wait_catalog(kCatalogWait)) {
+  if (const auto done = co_await link_.wait_catalog(kCatalogWait); !done) {
     co_return fail(Code::kUnavailable,
                    "the catalogue of kinds is not here yet: " + link_.trouble());
   }

@@ -10,6 +10,7 @@
 #include "hosts/lab/client_session.hpp"
 #include "hosts/lab/host_session.hpp"
 #include "hosts/lab/link_plugins.hpp"
+#include "hosts/link/read_config.hpp"
 
 namespace goblin::lab {
 namespace {
@@ -29,13 +30,6 @@ class Node {
       : config_(config), loop_(loop), logger_(std::move(logger)) {}
 
   Result<void> open() {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    fs::create_directories(config_.state_dir, error);
-    if (error) {
-      return fail(Code::kUnavailable,
-                  "state directory '" + config_.state_dir + "': " + error.message());
-    }
     const std::string& dir = config_.state_dir;
     GOBLIN_TRY(journal_,
                store::LabJournal::open(dir + "/journal.sqlite", config_.synchronous_full));
@@ -285,6 +279,7 @@ class Node {
 }  // namespace
 
 Result<void> run_lab(const LabConfig& config) {
+  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
   Node node(config, *loop, logger);

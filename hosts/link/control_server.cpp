@@ -46,7 +46,8 @@ net::Task<void> serve(std::shared_ptr<State> state, std::unique_ptr<net::Channel
       co_return;
     }
     const wire::Reply reply = reply_to(state->hooks, *request);
-    if (!co_await channel->send(net::make_frame(wire::FrameType::kReply, reply))) {
+    if (const auto done = co_await channel->send(net::make_frame(wire::FrameType::kReply, reply));
+        !done) {
       co_return;
     }
   }

@@ -123,9 +123,10 @@ net::Task<void> CoordinatorLink::beat(std::shared_ptr<CoordinatorLink> self,
       (void)co_await channel->send(
           net::make_frame(wire::FrameType::kCatalogGet, wire::CatalogGet{}));
     }
-    if (!channel->is_open() || !co_await channel->send(hooks_.status())) {
+    if (!channel->is_open()) {
       co_return;
     }
+    (void)co_await channel->send(hooks_.status());
     (void)co_await nudge_.wait_for(options_.heartbeat);
   }
 }

@@ -22,6 +22,19 @@ std::string read_state_dir(hosts::ConfigReader& reader, std::string_view role) {
   return error ? directory : absolute.string();
 }
 
+Result<void> make_state_dir(const std::string& directory) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::create_directories(directory, error) && !error) {
+    fs::permissions(directory, fs::perms::owner_all, error);
+  }
+  if (error) {
+    return fail(Code::kUnavailable, "state directory '" + directory + "': " + error.message() +
+                                        "; name another with --state-dir");
+  }
+  return {};
+}
+
 log::Options read_log(hosts::ConfigReader& reader, std::string_view role,
                       const std::string& state_dir) {
   log::Options options;

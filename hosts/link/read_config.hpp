@@ -17,6 +17,8 @@ inline constexpr std::uint16_t kLabPort = 7421;
 
 /// "state-dir", made absolute.
 std::string read_state_dir(hosts::ConfigReader& reader, std::string_view role);
+/// Makes it (0700) unless it is there.
+Result<void> make_state_dir(const std::string& directory);
 /// "log.level", "log.file", "log.rotate", "log.keep"; the file defaults to STATE/ROLE.log.
 log::Options read_log(hosts::ConfigReader& reader, std::string_view role,
                       const std::string& state_dir);

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "hosts/link/control_server.hpp"
+#include "hosts/link/read_config.hpp"
 #include "hosts/link/coordinator_link.hpp"
 #include "hosts/volunteer/lab_connection.hpp"
 
@@ -25,11 +26,6 @@ class Host {
 
   Result<void> open() {
     std::error_code error;
-    fs::create_directories(config_.state_dir, error);
-    if (error) {
-      return fail(Code::kUnavailable,
-                  "state directory '" + config_.state_dir + "': " + error.message());
-    }
     const std::string& dir = config_.state_dir;
     paused_ = fs::exists(dir + "/paused", error);
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
@@ -334,6 +330,7 @@ class Host {
 }  // namespace
 
 Result<void> run_host(const HostConfig& config) {
+  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("host", config.log));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
   Host host(config, *loop, logger);

@@ -148,7 +148,7 @@ net::Task<void> LabConnection::write_loop(std::shared_ptr<LabConnection> self,
                                           std::shared_ptr<net::Channel> channel,
                                           std::shared_ptr<net::Queue<net::Frame>> queue) {
   while (auto frame = co_await queue->pop()) {
-    if (!co_await channel->send(std::move(*frame))) {
+    if (const auto done = co_await channel->send(std::move(*frame)); !done) {
       break;
     }
   }

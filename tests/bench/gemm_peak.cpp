@@ -18,23 +18,23 @@ constexpr long kRounds = 4'000'000;
 constexpr int kSums = 12;  // independent: 12 ≥ latency 4 · 2 per cycle
 
 #if defined(__x86_64__)
-// The empty asm keeps the compiler from computing the loop itself.
-#define GOBLIN_PEAK(NAME, TARGET, VECTOR, ZERO, FMA)             \
-  [[gnu::target(TARGET)]] void NAME() {                          \
-    VECTOR sums[kSums];                                          \
-    VECTOR x = ZERO();                                           \
-    for (auto& sum : sums) sum = ZERO();                         \
-    for (long round = 0; round < kRounds; ++round) {             \
-      _Pragma("GCC unroll 12") for (int i = 0; i < kSums; ++i) { \
-        sums[i] = FMA(x, x, sums[i]);                            \
-        asm volatile("" : "+x"(sums[i]));                        \
-      }                                                          \
-    }                                                            \
+volatile double unknown = 0.5;  // read and written so that the compiler cannot do without the loop
+
+#define GOBLIN_PEAK(NAME, TARGET, VECTOR, SET, FMA)                         \
+  [[gnu::target(TARGET)]] void NAME() {                                     \
+    VECTOR sums[kSums];                                                     \
+    const VECTOR x = SET(unknown);                                          \
+    for (auto& sum : sums) sum = x;                                         \
+    for (long round = 0; round < kRounds; ++round) {                        \
+      _Pragma("GCC unroll 12") for (auto& sum : sums) sum = FMA(x, x, sum); \
+    }                                                                       \
+    for (int i = 1; i < kSums; ++i) sums[0] += sums[i];                     \
+    unknown = static_cast<double>(sums[0][0]) > 1e300 ? 0.25 : 0.5;         \
   }
-GOBLIN_PEAK(peak_f32_512, "avx512f", __m512, _mm512_setzero_ps, _mm512_fmadd_ps)
-GOBLIN_PEAK(peak_f64_512, "avx512f", __m512d, _mm512_setzero_pd, _mm512_fmadd_pd)
-GOBLIN_PEAK(peak_f32_256, "avx2,fma", __m256, _mm256_setzero_ps, _mm256_fmadd_ps)
-GOBLIN_PEAK(peak_f64_256, "avx2,fma", __m256d, _mm256_setzero_pd, _mm256_fmadd_pd)
+GOBLIN_PEAK(peak_f32_512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps)
+GOBLIN_PEAK(peak_f64_512, "avx512f", __m512d, _mm512_set1_pd, _mm512_fmadd_pd)
+GOBLIN_PEAK(peak_f32_256, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps)
+GOBLIN_PEAK(peak_f64_256, "avx2,fma", __m256d, _mm256_set1_pd, _mm256_fmadd_pd)
 #undef GOBLIN_PEAK
 
 struct Loop {

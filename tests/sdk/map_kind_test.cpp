@@ -102,7 +102,7 @@ TEST_F(MapKindTest, WholeJobEqualsAPlainLoop) {
       CO_ASSERT_TRUE(client);
       const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
       CO_ASSERT_TRUE(segment);
-      if (!co_await open(**client, *segment, std::nullopt)) co_return;
+      if (const auto done = co_await open(**client, *segment, std::nullopt); !done) co_return;
       const auto tasks = co_await plan_all(**client);
       EXPECT_EQ(tasks.size(), 3u);
       for (const auto& planned : tasks) {
@@ -131,7 +131,7 @@ TEST_F(MapKindTest, WholeJobEqualsAPlainLoop) {
     CO_ASSERT_TRUE(client);
     const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
     CO_ASSERT_TRUE(segment);
-    if (!co_await open(**client, *segment, wire::Bytes())) co_return;
+    if (const auto done = co_await open(**client, *segment, wire::Bytes()); !done) co_return;
     const auto tasks = co_await plan_all(**client);
     for (const auto& planned : tasks) co_await accept(**client, planned, *segment);
     const auto finished = co_await (*client)->finish(kLong);
@@ -158,7 +158,7 @@ TEST_F(MapKindTest, RefusesWhatDoesNotFit) {
     EXPECT_EQ(fine->outputs.size(), 2u);
     EXPECT_EQ(fine->flops, 40.0 * static_cast<double>(kSamples));
 
-    if (!co_await open(**client, *segment, std::nullopt)) co_return;
+    if (const auto done = co_await open(**client, *segment, std::nullopt); !done) co_return;
     // Finishing before every result is there names the missing one.
     const auto early = co_await (*client)->finish(kLong);
     CO_ASSERT_TRUE(early);

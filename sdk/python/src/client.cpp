@@ -235,7 +235,7 @@ net::Task<void> Client::receive(ConnectionPtr connection) {
 
 net::Task<void> Client::write(ConnectionPtr connection) {
   while (auto frame = co_await connection->outgoing.pop()) {
-    if (!co_await connection->channel->send(std::move(*frame))) {
+    if (const auto done = co_await connection->channel->send(std::move(*frame)); !done) {
       connection->channel->close();
       co_return;
     }

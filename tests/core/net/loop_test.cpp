@@ -42,7 +42,7 @@ TEST_F(NetTest, AwaitsThatEndAtOnceNeedNoStack) {
     }
     queue.close();
     int popped = 0;
-    while (co_await queue.pop()) {
+    while (const auto item = co_await queue.pop()) {
       ++popped;
     }
     EXPECT_EQ(popped, 100'000);

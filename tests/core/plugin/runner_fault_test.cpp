@@ -166,8 +166,10 @@ TEST_F(Fault, CancelStopsTheRunningTaskAndThoseBehindIt) {
     loop_->spawn(work());
     // The runner answers nothing until it is cancelled, so the first cancellation may come before
     // it has the request: go on until it has stopped.
-    while (!co_await running.wait_for(net::Milliseconds(5))) {
+    bool stopped = co_await running.wait_for(net::Milliseconds(5));
+    while (!stopped) {
       (*client)->cancel_work();
+      stopped = co_await running.wait_for(net::Milliseconds(5));
     }
     CO_ASSERT_TRUE(done);
     EXPECT_EQ(done->tasks.at(0).status, GOBLIN_CANCELLED);

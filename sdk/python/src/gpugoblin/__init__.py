@@ -6,6 +6,7 @@
 ...     c = lab.matmul(a, b)                # every tile is checked before it is used
 """
 
+from gpugoblin._connect import connect
 from gpugoblin._errors import (
     CorruptError,
     DTypeError,
@@ -22,7 +23,7 @@ from gpugoblin._errors import (
 )
 from gpugoblin._files import RawFile
 from gpugoblin._job import Job
-from gpugoblin._lab import Lab, connect
+from gpugoblin._lab import Lab
 from gpugoblin._local import LocalLab, local
 from gpugoblin._places import own_pin
 from gpugoblin._records import (

@@ -11,24 +11,18 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gpugoblin import _core, _outputs, _places
+from gpugoblin import _core, _outputs, _submission
 from gpugoblin._arrays import Operand, is_number, operand, parameter
-from gpugoblin._dtypes import NUMBERS
 from gpugoblin._errors import (
-    DTypeError,
-    InvalidArgumentError,
     TimeoutError,
     UnavailableError,
 )
 from gpugoblin._job import Job
 from gpugoblin._records import HostInfo, KindInfo
 
-_STAGED, _FILE, _BLOB = 1, 2, 3
-_POLICIES = {"default": 0, "algebraic": 1, "validator": 2, "replicate": 3}
 # Below this, one submission that may fail is cheaper than asking for the shapes first.
 _CHECK_FIRST = 1 << 20
 _ATTEMPTS = 20
@@ -117,7 +111,7 @@ class Lab:
         """
         args: dict[str, Any] = {"a": a, "b": b}
         if out_dtype is not None:
-            args["out_dtype"] = _out_dtype(out_dtype)
+            args["out_dtype"] = _submission.out_dtype_number(out_dtype)
         job = self.submit(
             "matmul", policy=policy, replicas=replicas, weight=weight, out=out, args=args
         )
@@ -171,22 +165,27 @@ class Lab:
         named = {**(args or {}), **arrays_and_numbers}
         operands = [operand(n, v) for n, v in named.items() if not is_number(v)]
         numbers = {n: parameter(n, v) for n, v in named.items() if is_number(v)}
-        policy_number, count = check_policy(policy, replicas)
+        policy_number, count = _submission.check_policy(policy, replicas)
         request: dict[str, Any] = {
             "token": secrets.token_bytes(16),
             "kind": str(kind),
-            "inputs": [wire_input(op, _STAGED if self._is_local else _BLOB) for op in operands],
+            "inputs": [
+                _submission.wire_input(
+                    op, _submission.STAGED if self._is_local else _submission.BLOB
+                )
+                for op in operands
+            ],
             "params": numbers,
             "outputs": [],
             "policy": policy_number,
             "replicas": count,
-            "weight": check_weight(weight),
+            "weight": _submission.check_weight(weight),
             "dry_run": False,
         }
         targets: dict[str, _outputs.Target] = {}
         if out is not None or sum(op.copied_bytes for op in operands) > _CHECK_FIRST:
             estimate = self._client.submit({**request, "dry_run": True}, [], 0)
-            targets = plan_outputs(estimate["outputs"], out, operands)
+            targets = _submission.plan_outputs(estimate["outputs"], out, operands)
         status = self._send(request, operands, targets)
         return Job(self, status, targets)
 
@@ -269,7 +268,7 @@ class Lab:
         fd_index = 0
         for op in operands:
             if op.file is not None:
-                inputs.append(wire_input(op, _FILE, fd_index=fd_index))
+                inputs.append(_submission.wire_input(op, _submission.FILE, fd_index=fd_index))
                 fd_index += 1
                 continue
             source = op.source
@@ -281,7 +280,7 @@ class Lab:
                     op.write_to(fd)
                 finally:
                     os.close(fd)
-            inputs.append(wire_input(op, _STAGED, stage=stages[key]))
+            inputs.append(_submission.wire_input(op, _submission.STAGED, stage=stages[key]))
         outputs = [t.wire(fd_index + i) for i, t in enumerate(places)]
         wanted = files + [(t.file.path, True) for t in places if t.file is not None]
         with _outputs.opened(wanted) as fds:
@@ -293,8 +292,8 @@ class Lab:
         inputs = []
         try:
             for op in operands:
-                digests.append(self._client.serve(_bytes_of(op)))
-                inputs.append(wire_input(op, _BLOB, digest=digests[-1]))
+                digests.append(self._client.serve(_submission.bytes_of(op)))
+                inputs.append(_submission.wire_input(op, _submission.BLOB, digest=digests[-1]))
             return self._client.submit({**request, "inputs": inputs}, [], 0)
         finally:
             for digest in digests:
@@ -351,144 +350,6 @@ def _tell(lab_ref: weakref.ref[Lab], client: _core.Client) -> None:
             return
         lab._settle(number)
         del lab
-
-
-def _bytes_of(op: Operand) -> Any:
-    import numpy as np
-
-    return op.contiguous().reshape(-1).view(np.uint8)
-
-
-def wire_input(
-    op: Operand, storage: int, *, stage: int = 0, fd_index: int = 0, digest: bytes = b""
-) -> dict[str, Any]:
-    """An array argument for Client.submit."""
-    return {
-        "name": op.name,
-        "dtype": op.dtype,
-        "shape": list(op.shape),
-        "strides": [] if storage == _BLOB else list(op.strides),
-        "storage": storage,
-        "stage": stage,
-        "fd_index": fd_index,
-        "path": str(op.file.path) if storage == _FILE and op.file is not None else "",
-        "offset": op.file.offset if storage == _FILE and op.file is not None else 0,
-        "digest": digest,
-    }
-
-
-def plan_outputs(
-    infos: Sequence[dict[str, Any]], out: Any, operands: Sequence[Operand]
-) -> dict[str, _outputs.Target]:
-    """Checks `out` against what the kind computes."""
-    expected = [_outputs.Expected(i["name"], NUMBERS[i["dtype"]], tuple(i["shape"])) for i in infos]
-    names = [e.name for e in expected]
-    if isinstance(out, Mapping):
-        unknown = [name for name in out if name not in names]
-        if unknown:
-            raise InvalidArgumentError(
-                f"out names '{unknown[0]}', but the outputs are: {', '.join(names)}"
-            )
-        places = dict(out)
-    elif out is not None and len(expected) != 1:
-        raise InvalidArgumentError(
-            f"out is one place for {len(expected)} outputs: pass a mapping from {', '.join(names)}"
-        )
-    else:
-        places = {names[0]: out} if names else {}
-    return {e.name: _outputs.target(e, places.get(e.name), operands) for e in expected}
-
-
-def check_policy(policy: str | None, replicas: int | None) -> tuple[int, int]:
-    """The wire's numbers for a policy."""
-    if policy == "none":
-        raise InvalidArgumentError(
-            "policy 'none' is refused: results come from strangers' computers, so nothing is used "
-            "unchecked; the cheapest check is policy='algebraic', about 1 % of the work"
-        )
-    if policy is not None and policy not in _POLICIES:
-        raise InvalidArgumentError(
-            f"policy is {policy!r}; it is one of 'algebraic', 'validator', 'replicate'"
-        )
-    if policy == "replicate":
-        count = 2 if replicas is None else replicas
-        if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= 16:
-            raise InvalidArgumentError(f"replicas is {replicas!r}, but must lie between 2 and 16")
-        return _POLICIES[policy], count
-    if replicas is not None:
-        raise InvalidArgumentError(
-            f"replicas is {replicas!r}, which only policy='replicate' uses, not {policy!r}"
-        )
-    return _POLICIES[policy or "default"], 0
-
-
-def check_weight(weight: int) -> int:
-    """A job's share."""
-    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= 1000:
-        raise InvalidArgumentError(f"weight is {weight!r}, but must lie between 1 and 1000")
-    return weight
-
-
-def _out_dtype(name: str) -> int:
-    if name not in NUMBERS:
-        raise DTypeError(f"out_dtype is {name!r}; it is one of {', '.join(NUMBERS)}")
-    return NUMBERS[name]
-
-
-def connect(
-    address: str | os.PathLike[str] | None = None,
-    *,
-    timeout: float = 10.0,
-    patience: float = 60.0,
-    identity: str | os.PathLike[str] | None = None,
-) -> Lab:
-    """Connects to a lab node.
-
-    Parameters
-    ----------
-    address : str or Path, optional
-        Path of the lab node's Unix socket on this machine, or ``"host:port#pin"`` for TLS, where
-        `pin` is the 64 digits that the lab node shows. By default the environment's
-        ``GPUGOBLIN_ADDRESS``, else the socket in the default state directory.
-    timeout : float
-        Seconds for the first connection.
-    patience : float
-        Seconds that calls wait for a lab node that is being started again.
-    identity : str or Path, optional
-        TLS: directory of this user's key, made when missing; see `own_pin`.
-
-    Returns
-    -------
-    Lab
-
-    Raises
-    ------
-    UnavailableError
-        Nobody answers there.
-    UnsupportedError
-        The versions do not fit; the message says which side to upgrade.
-    InvalidArgumentError
-        The address is malformed, or the lab node does not admit this user's key.
-    CorruptError
-        Another key than `pin` answers.
-    """
-    place = _places.parse(_places.default_address() if address is None else address)
-    key = Path(identity) if identity is not None else _places.default_identity()
-    client = _core.Client(
-        place.socket, place.host, place.port, place.pin, str(key) if place.tls else "", patience
-    )
-    try:
-        answered = client.connect(timeout)
-    except UnavailableError as error:
-        client.close()
-        raise UnavailableError(_places.nobody(place, str(error))) from None
-    except BaseException:
-        client.close()
-        raise
-    if not answered:
-        client.close()
-        raise UnavailableError(_places.nobody(place, f"no answer within {timeout} s"))
-    return Lab(client, place.text, is_local=not place.tls)
 
 
 @atexit.register
