@@ -15,7 +15,7 @@ namespace {
 using numerics::kBlock;
 using numerics::kChunk;
 
-constexpr std::int64_t kStripBytes = 192 << 10;  // packed A: a part of a 1 MiB L2 cache
+constexpr std::int64_t kStripBytes = 192 << 10;  // packed A: a fifth of a 1 MiB L2 cache
 constexpr std::int64_t kPanelBytes = 2 << 20;    // packed B
 constexpr std::int64_t kSumsBytes = 2 << 20;     // sums in scratch, where there are any
 constexpr std::int64_t kThreadTerms = 2 << 20;   // less work than this is not worth a thread
