@@ -66,7 +66,8 @@ struct BlobCredit {
   std::uint64_t bytes = 0;
 };
 /// From the asker, with GOBLIN_CANCELLED: no more. From the sender, with another code: the source
-/// failed midway, or (GOBLIN_UNAVAILABLE) the answer to the asker's cancel; it is the stream's last.
+/// failed midway, or (GOBLIN_UNAVAILABLE) the answer to the asker's cancel; it is the stream's
+/// last.
 struct BlobCancel {
   std::uint32_t stream = 0;
   std::int32_t status = GOBLIN_CANCELLED;
@@ -193,7 +194,8 @@ struct ReleaseResults {
   X(Hello, hello)                                                                                  \
   X(Welcome, welcome)                                                                              \
   X(Goodbye, goodbye)                                                                              \
-  X(BlobGet, blob_get) X(BlobInfo, blob_info) X(BlobData, blob_data) X(BlobCredit, blob_credit)    \
+  X(BlobGet, blob_get)                                                                             \
+  X(BlobInfo, blob_info) X(BlobData, blob_data) X(BlobCredit, blob_credit)                         \
       X(BlobCancel, blob_cancel) X(HostStatus, host_status) X(LabAssignments, lab_assignments)     \
           X(LabStatus, lab_status) X(HostAssignments, host_assignments) X(CatalogGet, catalog_get) \
               X(Catalog, catalog) X(HostOffer, host_offer) X(Leases, leases) X(Results, results)   \

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "hosts/link/control_server.hpp"
-#include "hosts/link/read_config.hpp"
 #include "hosts/link/coordinator_link.hpp"
+#include "hosts/link/read_config.hpp"
 #include "hosts/volunteer/lab_connection.hpp"
 
 namespace goblin::volunteer {

@@ -188,9 +188,8 @@ struct goblin_kind_v1 {
   /* `state` is NULL for a new job; after a restart, what planner_state gave. */
   goblin_status_v1 (*planner_create)(void* self, const goblin_job_v1* job,
                                      const goblin_capacity_v1* capacity,
-                                     const goblin_planner_services_v1* services,
-                                     const void* state, uint64_t state_size, void** planner,
-                                     goblin_text_v1* message);
+                                     const goblin_planner_services_v1* services, const void* state,
+                                     uint64_t state_size, void** planner, goblin_text_v1* message);
   /* At most 64 KiB that, with the accepted tasks, restores the plan after a restart. Asked once,
    * right after planner_create. Points into the planner. */
   goblin_status_v1 (*planner_state)(void* planner, const void** state, uint64_t* state_size);
