@@ -32,7 +32,8 @@ class HostPort {
   /// Queues a frame; a lost connection shows elsewhere.
   virtual void send(net::Frame frame) = 0;
   virtual net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
-                                                 std::shared_ptr<net::BlobSink> sink) = 0;
+                                                 std::shared_ptr<net::BlobSink> sink,
+                                                 net::Milliseconds limit) = 0;
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
 };

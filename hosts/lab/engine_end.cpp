@@ -61,9 +61,10 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   job->record.status = state == wire::JobState::kDone ? GOBLIN_OK : static_cast<int>(error.code);
   job->record.message = std::move(error.message);
   const std::uint64_t number = job->record.job;
-  wire::Event summary;
-  summary.status = status_of(*job);
-  summary.status.state = state;
+  wire::Reply summary;
+  wire::Explanation told = explain_job(*job);
+  told.status.state = state;
+  summary.body = std::move(told);
   auto write = [job, state, bytes = encode(summary)](store::LabJournal& journal) {
     return journal.set_job_state(job->record.job, state, job->record.status, job->record.message,
                                  bytes);

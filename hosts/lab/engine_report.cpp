@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "hosts/lab/engine.hpp"
-#include "hosts/lab/job_state.hpp"
 
 namespace goblin::lab {
 
 wire::JobStatus Engine::status_of(const Job& job) const {
-  if (is_ended(job.record.state) && !job.record.summary.empty()) {
-    if (auto old = wire::decode_event(job.record.summary)) {
-      return old->status;  // of an earlier run of the lab node
-    }
+  if (job.told) {
+    return job.told->status;
   }
   wire::JobStatus status;
   status.job = job.record.job;
@@ -69,6 +66,9 @@ wire::JobList Engine::jobs() const {
 }
 
 wire::Explanation Engine::explain_job(const Job& job) const {
+  if (job.told) {
+    return *job.told;
+  }
   wire::Explanation out;
   out.status = status_of(job);
   out.policy = job.record.policy;

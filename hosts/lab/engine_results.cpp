@@ -113,7 +113,9 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     }
     auto sink = std::make_shared<SlotSink>(job->results.fd(*slot), slot->offset + layout.offsets[i],
                                            layout.sizes[i]);
-    auto fetched = co_await port->fetch(output.digest, sink);
+    // A minute, and more for bytes at the least rate that a host may have.
+    const net::Milliseconds limit(60'000 + static_cast<std::int64_t>(layout.sizes[i] / 64));
+    auto fetched = co_await port->fetch(output.digest, sink, limit);
     if (job->ended) {
       co_return;
     }

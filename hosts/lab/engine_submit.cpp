@@ -157,9 +157,10 @@ net::Task<Result<void>> Engine::restore() {
     jobs_.emplace(number, job);
     if (is_ended(job->record.state)) {
       job->ended = true;
-      if (auto old = wire::decode_event(job->record.summary)) {
-        job->final_planned = old->status.tasks_planned;
-        job->final_accepted = old->status.tasks_accepted;
+      if (auto old = wire::decode_reply(job->record.summary)) {
+        if (auto* told = std::get_if<wire::Explanation>(&old->body)) {
+          job->told = std::move(*told);
+        }
       }
       continue;
     }

@@ -106,9 +106,15 @@ Result<void> HostSession::handle(net::Frame frame) {
 }
 
 net::Task<Result<std::uint64_t>> HostSession::fetch(wire::Digest digest,
-                                                    std::shared_ptr<net::BlobSink> sink) {
+                                                    std::shared_ptr<net::BlobSink> sink,
+                                                    net::Milliseconds limit) {
   const auto self = shared_from_this();
-  co_return co_await blobs_->fetch(digest, 0, std::move(sink));
+  auto fetched = co_await net::within(loop_, limit, blobs_->fetch(digest, 0, std::move(sink)));
+  if (!fetched) {
+    co_return fail(Code::kUnavailable, "the host did not deliver a result within " +
+                                           std::to_string(limit.count()) + " ms");
+  }
+  co_return std::move(*fetched);
 }
 
 }  // namespace goblin::lab

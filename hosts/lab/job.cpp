@@ -5,6 +5,9 @@ namespace goblin::lab {
 
 net::Task<Result<std::uint32_t>> MappedRunner::segment(std::uint64_t key, int fd,
                                                        std::uint64_t size, bool writable) {
+  if (writable && key < (1ULL << 60)) {
+    key |= kWritable;  // an arena may be mapped for reading already
+  }
   if (const auto it = segments_.find(key); it != segments_.end()) {
     co_return it->second;
   }
@@ -17,12 +20,16 @@ net::Task<Result<std::uint32_t>> MappedRunner::segment(std::uint64_t key, int fd
 }
 
 net::Task<void> MappedRunner::forget(std::uint64_t key) {
-  const auto it = segments_.find(key);
-  if (it == segments_.end()) {
+  std::vector<std::uint32_t> segments;
+  for (const auto name : {key, key | kWritable}) {
+    if (const auto it = segments_.find(name); it != segments_.end()) {
+      segments.push_back(it->second);
+      segments_.erase(it);
+    }
+  }
+  if (segments.empty()) {
     co_return;
   }
-  std::vector<std::uint32_t> segments(1, it->second);
-  segments_.erase(it);
   // A runner that is gone has nothing mapped; its next request says that it is gone.
   (void)co_await client_->unmap(std::move(segments));
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -35,6 +36,7 @@ class MappedRunner {
   net::Task<void> forget(std::uint64_t key);
 
  private:
+  static constexpr std::uint64_t kWritable = 1ULL << 60;
   std::unique_ptr<plugin::RunnerClient> client_;
   std::unordered_map<std::uint64_t, std::uint32_t> segments_;
 };
@@ -102,6 +104,7 @@ struct Job {
   std::int64_t started_us = 0, ended_us = 0;            ///< loop's clock
   std::uint64_t version = 0;                            ///< grows with every visible change
   net::Event changed;
+  std::optional<wire::Explanation> told;  ///< of an earlier run of the lab node
 };
 
 }  // namespace goblin::lab
