@@ -47,7 +47,7 @@ net::Task<void> Engine::finish_job(JobPtr job) {
   } else if (done->status != GOBLIN_OK) {
     error = Error{code_from_status(done->status), done->message};
   } else {
-    co_await end_job(job, wire::JobState::kDone, {});
+    co_await end_job(job, wire::JobState::kDone, std::move(error));
     co_return;
   }
   co_await end_job(job, wire::JobState::kFailed, std::move(error));
@@ -88,8 +88,8 @@ net::Task<Result<void>> Engine::cancel(std::uint64_t number) {
     co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
   }
   if (!job->ended) {
-    co_await end_job(job, wire::JobState::kCancelled,
-                     Error{Code::kCancelled, "the job was cancelled"});
+    Error reason{Code::kCancelled, "the job was cancelled"};
+    co_await end_job(job, wire::JobState::kCancelled, std::move(reason));
   }
   co_return Result<void>{};
 }

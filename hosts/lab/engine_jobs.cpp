@@ -249,8 +249,8 @@ net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
   }
   const bool exhausted = planned->status == GOBLIN_EXHAUSTED;
   if (planned->status != GOBLIN_OK && !exhausted) {
-    co_await end_job(job, wire::JobState::kFailed,
-                     Error{code_from_status(planned->status), planned->message});
+    Error error{code_from_status(planned->status), planned->message};
+    co_await end_job(job, wire::JobState::kFailed, std::move(error));
     co_return;
   }
   for (auto& item : planned->tasks) {
@@ -264,10 +264,9 @@ net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
       co_return;
     }
     if (job->tasks.contains(id)) {
-      co_await end_job(
-          job, wire::JobState::kFailed,
-          Error{Code::kInternal, "the plan of " + job->record.kind +
-                                     " has two tasks with the number " + std::to_string(id)});
+      Error error{Code::kInternal, "the plan of " + job->record.kind +
+                                       " has two tasks with the number " + std::to_string(id)};
+      co_await end_job(job, wire::JobState::kFailed, std::move(error));
       co_return;
     }
     scheduler_->task_ready(ready_task(number, **task), now());
