@@ -3,10 +3,7 @@
 
 #include <unistd.h>
 
-#include <cstring>
 #include <random>
-
-#include "core/net/sha256.hpp"
 
 namespace goblin::client {
 namespace {
@@ -15,49 +12,6 @@ constexpr net::Milliseconds kPingPause{15'000};
 constexpr net::Milliseconds kIdleLimit{50'000};
 constexpr net::Milliseconds kFirstPause{50};
 constexpr net::Milliseconds kLastPause{2'000};
-
-bool has_ended(const Result<wire::JobStatus>& status) {
-  return !status || status->state == wire::JobState::kDone ||
-         status->state == wire::JobState::kFailed || status->state == wire::JobState::kCancelled;
-}
-
-class MemorySource final : public net::BlobSource {
- public:
-  explicit MemorySource(Memory memory) : memory_(std::move(memory)) {}
-  std::uint64_t size() const override { return memory_.size; }
-  Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
-    std::memcpy(out.data(), memory_.data + offset, out.size());
-    return {};
-  }
-
- private:
-  Memory memory_;
-};
-
-class MemorySink final : public net::BlobSink {
- public:
-  MemorySink(Memory memory, std::shared_ptr<std::atomic<std::uint64_t>> received)
-      : memory_(std::move(memory)), received_(std::move(received)) {}
-  Result<void> begin(std::uint64_t size) override {
-    if (size != memory_.size) {
-      return fail(Code::kCorrupt, "the lab node offers " + std::to_string(size) + " bytes where " +
-                                      std::to_string(memory_.size) + " are expected");
-    }
-    return {};
-  }
-  Result<void> write(std::uint64_t offset, wire::ByteView bytes) override {
-    if (offset > memory_.size || bytes.size() > memory_.size - offset) {
-      return fail(Code::kCorrupt, "the lab node sends more bytes than it said");
-    }
-    std::memcpy(memory_.data + offset, bytes.data(), bytes.size());
-    *received_ = offset + bytes.size();
-    return {};
-  }
-
- private:
-  Memory memory_;
-  std::shared_ptr<std::atomic<std::uint64_t>> received_;
-};
 
 std::uint64_t random_seed() {
   std::random_device device;
@@ -397,158 +351,6 @@ void Client::on_reply(net::Frame frame, wire::Reply reply) {
   } else if (auto* status = std::get_if<wire::JobStatus>(&*answer.body)) {
     update(pending.watched, std::move(*status));
   }
-}
-
-// ---- jobs ----
-
-void Client::watch(std::uint64_t job) {
-  {
-    const std::lock_guard lock(mutex_);
-    JobView& view = jobs_[job];
-    if (view.version != 0 && view.status) {
-      return;
-    }
-    view.version = 0;
-  }
-  loop_->post([this, job] { send_watch(job); });
-}
-
-void Client::send_watch(std::uint64_t job) {
-  for (const auto& [number, pending] : pending_) {
-    if (pending.watched == job) {
-      return;
-    }
-  }
-  Pending pending;
-  pending.request.body = wire::GetJob{job, true};
-  pending.repeat = true;
-  pending.watched = job;
-  begin(std::move(pending));
-}
-
-void Client::unwatch(std::uint64_t job) {
-  const std::lock_guard lock(mutex_);
-  const auto it = jobs_.find(job);
-  if (it != jobs_.end() && !it->second.notify) {
-    jobs_.erase(it);
-  }
-}
-
-std::vector<std::uint64_t> Client::followed() {
-  const std::lock_guard lock(mutex_);
-  std::vector<std::uint64_t> all;
-  for (const auto& [job, view] : jobs_) {
-    if (view.version == 0 || !has_ended(view.status)) {
-      all.push_back(job);
-    }
-  }
-  return all;
-}
-
-void Client::update(std::uint64_t job, Result<wire::JobStatus> status) {
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = jobs_.find(job);
-    if (it == jobs_.end()) {
-      return;
-    }
-    it->second.status = std::move(status);
-    it->second.version = ++versions_;
-    if (it->second.notify && has_ended(it->second.status)) {
-      it->second.notify = false;
-      ended_.push_back(job);
-    }
-  }
-  changed_.notify_all();
-}
-
-JobView Client::wait_job(std::uint64_t job, std::uint64_t seen, net::Milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [&] {
-    const auto it = jobs_.find(job);
-    return closed_ || it == jobs_.end() || it->second.version != seen;
-  });
-  const auto it = jobs_.find(job);
-  return it == jobs_.end() ? JobView{} : it->second;
-}
-
-void Client::notify_end(std::uint64_t job) {
-  {
-    const std::lock_guard lock(mutex_);
-    JobView& view = jobs_[job];
-    if (view.version != 0 && has_ended(view.status)) {
-      ended_.push_back(job);
-    } else {
-      view.notify = true;
-    }
-  }
-  changed_.notify_all();
-}
-
-std::optional<std::uint64_t> Client::next_ended(net::Milliseconds limit) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, limit, [this] { return closed_ || !ended_.empty(); });
-  if (ended_.empty()) {
-    return std::nullopt;
-  }
-  const std::uint64_t job = ended_.front();
-  ended_.pop_front();
-  return job;
-}
-
-// ---- bytes over TLS ----
-
-wire::Digest Client::serve(Memory memory) {
-  const auto digest = net::sha256({memory.data, memory.size});
-  const std::lock_guard lock(mutex_);
-  auto [it, fresh] = served_.try_emplace(digest, std::move(memory), 0u);
-  ++it->second.second;
-  return digest;
-}
-
-void Client::unserve(const wire::Digest& digest) {
-  Memory released;  // after the lock: its owner may need Python's
-  const std::lock_guard lock(mutex_);
-  const auto it = served_.find(digest);
-  if (it != served_.end() && --it->second.second == 0) {
-    released = std::move(it->second.first);
-    served_.erase(it);
-  }
-}
-
-net::Task<Result<std::shared_ptr<net::BlobSource>>> Client::find_blob(wire::Digest digest) {
-  const std::lock_guard lock(mutex_);
-  const auto it = served_.find(digest);
-  if (it == served_.end()) {
-    co_return fail(Code::kNotFound, "this client no longer offers the array");
-  }
-  co_return std::make_shared<MemorySource>(it->second.first);
-}
-
-std::shared_ptr<Call> Client::pull(const wire::Digest& digest, Memory memory, std::uint64_t offset,
-                                   std::shared_ptr<std::atomic<std::uint64_t>> received) {
-  auto call = std::make_shared<Call>();
-  auto sink = std::make_shared<MemorySink>(std::move(memory), std::move(received));
-  loop_->post([this, digest, offset, sink, call] {
-    if (connection_) {
-      loop_->spawn(fetch(connection_, digest, offset, sink, call));
-    } else {
-      call->finish({fail(Code::kUnavailable, "the lab node is away"), {}, true, epoch_});
-    }
-  });
-  return call;
-}
-
-net::Task<void> Client::fetch(ConnectionPtr connection, wire::Digest digest, std::uint64_t offset,
-                              std::shared_ptr<net::BlobSink> sink, std::shared_ptr<Call> call) {
-  auto size = co_await connection->blobs->fetch(digest, offset, sink);
-  sink.reset();
-  Answer answer{wire::ReplyBody(wire::Ok{}), {}, false, epoch_};
-  if (!size) {
-    answer.lost = connection->closed;
-    answer.body = fail(std::move(size).error());
-  }
-  call->finish(std::move(answer));
 }
 
 }  // namespace goblin::client
