@@ -4,7 +4,9 @@
 //
 //   engine.cpp          events of hosts, the pump, leases
 //   engine_jobs.cpp     submission, start, restart, end of jobs
-//   engine_results.cpp  fetching, checking, accepting, rechecking
+//   engine_fetch.cpp    fetching, and where runners find results
+//   engine_check.cpp    checking, rechecking
+//   engine_accept.cpp   accepting
 //   engine_report.cpp   status and explanation
 #pragma once
 
@@ -186,7 +188,7 @@ class Engine {
   net::Task<Result<void>> hash_windows(JobPtr job, std::shared_ptr<PreparedTask> task);
   Result<std::shared_ptr<PreparedTask>> bind(Job& job, wire::PlannedTask planned) const;
 
-  // engine_results.cpp
+  // engine_fetch.cpp, engine_check.cpp, engine_accept.cpp
   net::Task<void> fetch(std::uint64_t lease);
   void store_inline(std::uint64_t lease);
   net::Task<void> check_loop(JobPtr job);

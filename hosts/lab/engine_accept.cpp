@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Results accepted: merged by the planner, journalled, then told to the scheduler.
+#include <algorithm>
+
+#include "hosts/lab/engine.hpp"
+
+namespace goblin::lab {
+namespace {
+
+/// Runner requests stay well below the cap of their frame.
+constexpr std::size_t kBatch = 256;
+
+}  // namespace
+
+void Engine::on(const scheduler::AcceptResult& action) {
+  const auto job = find_job(action.job);
+  if (!job || job->ended) {
+    return;
+  }
+  Queues& queues = queues_[action.job];
+  queues.accept.push_back(action);
+  if (!queues.accepting) {
+    queues.accepting = true;
+    loop_.spawn(accept_loop(job));
+  }
+}
+
+net::Task<void> Engine::accept_loop(JobPtr job) {
+  const std::uint64_t number = job->record.job;
+  while (!job->ended && !queues_[number].accept.empty()) {
+    auto& waiting = queues_[number].accept;
+    const std::size_t n = std::min(waiting.size(), kBatch);
+    std::vector<scheduler::AcceptResult> batch(waiting.begin(),
+                                               waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    auto done = co_await accept_batch(job, std::move(batch));
+    if (job->ended) {
+      co_return;
+    }
+    if (!done) {
+      co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
+      co_return;
+    }
+    pump_soon();
+  }
+  if (const auto it = queues_.find(number); it != queues_.end()) {
+    it->second.accepting = false;
+  }
+}
+
+net::Task<Result<void>> Engine::accept_batch(JobPtr job,
+                                             std::vector<scheduler::AcceptResult> batch) {
+  auto runner = job->planner;
+  wire::Accept request;
+  auto kept_records = std::make_shared<std::vector<store::AcceptedRecord>>();
+  auto& records = *kept_records;
+  for (const auto& action : batch) {
+    const auto it = leases_.find(action.lease);
+    if (it == leases_.end() || !it->second.slot) {
+      co_return fail(Code::kInternal, "the scheduler accepts a result whose bytes are not here");
+    }
+    const auto task = it->second.task;
+    const Slot slot = *it->second.slot;
+    wire::AcceptTask item;
+    item.task = task->planned;
+    item.has_outputs = true;
+    GOBLIN_CO_TRY(item.outputs, co_await outputs_at(job, *runner, task, slot, false));
+    request.tasks.push_back(std::move(item));
+    store::AcceptedRecord record;
+    record.job = job->record.job;
+    record.task = action.task;
+    record.host = pin_of(action.host);
+    record.digest = action.digest;
+    record.stage = slot.stage;
+    record.stage_offset = slot.offset;
+    record.planned = task->planned;
+    records.push_back(std::move(record));
+  }
+  GOBLIN_CO_TRY(wire::Accepted answer,
+                co_await runner->client().accept(std::move(request), options_.plan_deadline));
+  if (answer.tasks.size() != batch.size()) {
+    co_return fail(Code::kInternal, "the planner answers for another number of results");
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto& item = answer.tasks[i];
+    if (item.status != GOBLIN_OK) {
+      co_return fail(code_from_status(item.status),
+                     "merging task " + std::to_string(item.id) + ": " + item.message);
+    }
+    records[i].merged = item.disposition == GOBLIN_ACCEPT_MERGED;
+  }
+  // The outputs hold the result before the journal says so: a crash between the two only means
+  // that the task is computed again and writes the same bits.
+  auto write = [kept_records](store::LabJournal& journal) {
+    return journal.record_accepted(*kept_records);
+  };
+  GOBLIN_CO_TRY_VOID(co_await with_journal(write));
+  if (job->ended) {
+    co_return Result<void>{};
+  }
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const auto& action = batch[i];
+    const auto it = leases_.find(action.lease);
+    if (it != leases_.end()) {
+      LeaseEntry& entry = it->second;
+      auto& share = job->shares[entry.pin];
+      ++share.accepted;
+      share.compute_us += entry.result.compute_us;
+      job->counters->compute_us += entry.result.compute_us;
+      auto& past = past_hosts_[entry.pin];
+      ++past.accepted;
+      past.compute_us += entry.result.compute_us;
+      past.peak_bytes = std::max(past.peak_bytes, entry.result.peak_bytes);
+      if (const auto old = job->kept.find(action.task); old != job->kept.end()) {
+        const Slot slot = old->second.slot;
+        job->kept.erase(old);
+        co_await release_slot(job, slot);
+      }
+      if (!records[i].merged && entry.slot) {
+        job->kept.insert_or_assign(action.task, Kept{*entry.slot, records[i].planned.outputs});
+        entry.slot.reset();  // the job has it now
+      }
+    }
+    job->tasks.erase(action.task);
+    scheduler_->accepted(action.job, action.task, now());
+  }
+  touch(*job);
+  co_return Result<void>{};
+}
+
+}  // namespace goblin::lab

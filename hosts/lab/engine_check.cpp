@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Results checked when they come in, and again when their host was refused later.
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "hosts/lab/engine.hpp"
+
+namespace goblin::lab {
+namespace {
+
+/// Fresh secret randomness for a check; drawn after the host has committed to its result.
+std::array<std::uint8_t, 32> draw_seed() {
+  std::array<std::uint8_t, 32> seed{};
+  while (::getrandom(seed.data(), seed.size(), 0) != static_cast<ssize_t>(seed.size())) {
+  }
+  return seed;
+}
+
+/// Runner requests stay well below the cap of their frame.
+constexpr std::size_t kBatch = 256;
+
+scheduler::Verdict verdict_of(const wire::CheckedTask& checked) {
+  if (checked.status != GOBLIN_OK) {
+    return scheduler::Verdict::kAbstain;
+  }
+  switch (checked.verdict) {
+    case GOBLIN_VERDICT_ACCEPT:
+      return scheduler::Verdict::kAccept;
+    case GOBLIN_VERDICT_REJECT:
+      return scheduler::Verdict::kReject;
+    default:
+      return scheduler::Verdict::kAbstain;
+  }
+}
+
+}  // namespace
+
+void Engine::on(const scheduler::CheckResult& action) {
+  const auto job = find_job(action.job);
+  if (!job || job->ended) {
+    return;
+  }
+  Queues& queues = queues_[action.job];
+  queues.check.push_back(action.lease);
+  if (!queues.checking) {
+    queues.checking = true;
+    loop_.spawn(check_loop(job));
+  }
+}
+
+net::Task<void> Engine::check_loop(JobPtr job) {
+  const std::uint64_t number = job->record.job;
+  while (!job->ended && !queues_[number].check.empty()) {
+    auto& waiting = queues_[number].check;
+    const std::size_t n = std::min(waiting.size(), kBatch);
+    std::vector<std::uint64_t> batch(waiting.begin(),
+                                     waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
+    auto answer = co_await run_checks(job, batch);
+    if (job->ended) {
+      co_return;
+    }
+    std::unordered_map<std::uint64_t, const wire::CheckedTask*> by_lease;
+    if (answer) {
+      for (const auto& checked : answer->tasks) {
+        by_lease.emplace(checked.id, &checked);
+      }
+    } else {
+      // The kind's check broke: recomputation decides instead.
+      logger_.warn("job " + std::to_string(number) + ": " + answer.error().message);
+    }
+    for (const auto lease : batch) {
+      const auto it = leases_.find(lease);
+      const auto found = by_lease.find(lease);
+      auto verdict = scheduler::Verdict::kAbstain;
+      if (found != by_lease.end()) {
+        verdict = verdict_of(*found->second);
+        job->counters->check_us += found->second->check_us;
+        if (verdict != scheduler::Verdict::kAccept && it != leases_.end()) {
+          note_incident(*job, it->second.task->planned.id, it->second.pin,
+                        verdict == scheduler::Verdict::kReject ? "rejected by the check"
+                                                               : "not decided by the check",
+                        found->second->message);
+        }
+      }
+      ++job->counters->checked;
+      scheduler_->checked(lease, verdict, now());
+    }
+    pump_soon();
+  }
+  if (const auto it = queues_.find(number); it != queues_.end()) {
+    it->second.checking = false;
+  }
+}
+
+net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
+                                                    const std::vector<std::uint64_t>& leases) {
+  constexpr std::uint32_t kMaxStarts = 3;
+  if (!job->checker && job->checker_starts < kMaxStarts) {
+    ++job->checker_starts;
+    GOBLIN_CO_TRY(job->checker, co_await start_runner(job->memfd));
+  }
+  auto runner = job->checker;
+  if (!runner) {
+    co_return fail(Code::kUnavailable,
+                   "the check runner has broken " + std::to_string(kMaxStarts) + " times");
+  }
+  wire::Check request;
+  for (const auto lease : leases) {
+    const auto it = leases_.find(lease);
+    if (it == leases_.end() || !it->second.slot) {
+      continue;
+    }
+    const auto task = it->second.task;
+    const Slot slot = *it->second.slot;
+    wire::CheckTask item;
+    GOBLIN_CO_TRY(item.task, co_await runner_task(job, *runner, task, slot, lease));
+    item.seed = draw_seed();
+    request.tasks.push_back(std::move(item));
+  }
+  if (request.tasks.empty()) {
+    co_return wire::Checked{};
+  }
+  auto answer = co_await runner->client().check(std::move(request), options_.check_deadline);
+  if (!answer && job->checker == runner) {
+    job->checker.reset();
+  }
+  co_return answer;
+}
+
+// ---- checking again ----
+
+void Engine::on(const scheduler::Recheck& action) {
+  if (auto job = find_job(action.job); job && !job->ended) {
+    loop_.spawn(recheck(std::move(job), action));
+  }
+}
+
+net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
+  auto verdict = co_await recheck_verdict(job, action.task);
+  if (job->ended) {
+    co_return;
+  }
+  if (!verdict) {
+    // It cannot be checked again: computed again, its digest decides.
+    logger_.warn("job " + std::to_string(action.job) + ", task " + std::to_string(action.task) +
+                 ": " + verdict.error().message);
+    verdict = scheduler::Verdict::kAbstain;
+  }
+  ++job->counters->checked;
+  if (*verdict == scheduler::Verdict::kReject) {
+    note_incident(*job, action.task, pin_of(action.host), "accepted before, refused now",
+                  "found when the results of a refused host were checked again");
+  }
+  if (*verdict == scheduler::Verdict::kAccept) {
+    job->tasks.erase(action.task);
+  } else {
+    const std::uint64_t number = action.job;
+    const std::uint64_t task = action.task;
+    auto done = co_await with_journal([number, task](store::LabJournal& journal) {
+      return journal.withdraw_accepted(number, task);
+    });
+    if (job->ended) {
+      co_return;
+    }
+    if (!done) {
+      co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
+      co_return;
+    }
+    auto& share = job->shares[pin_of(action.host)];
+    share.accepted -= std::min<std::uint64_t>(share.accepted, 1);
+  }
+  scheduler_->rechecked(action.job, action.task, *verdict, now());
+  touch(*job);
+  pump_soon();
+}
+
+net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::uint64_t id) {
+  const std::uint64_t number = job->record.job;
+  auto record = co_await with_journal(
+      [number, id](store::LabJournal& journal) { return journal.accepted_task(number, id); });
+  if (!record) {
+    co_return fail(std::move(record).error());
+  }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
+  // The task is prepared again, for the check and for a second run.
+  GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, co_await prepare(job, record->planned));
+  job->tasks.insert_or_assign(id, task);
+  Slot slot;
+  const bool merged = record->merged;
+  if (merged) {
+    GOBLIN_CO_TRY(slot, job->results.allocate(SlotLayout::of(task->planned.outputs).total));
+    auto planner = job->planner;
+    wire::Recall request;
+    request.task = task->planned;
+    auto outputs = co_await outputs_at(job, *planner, task, slot, true);
+    Result<wire::Done> recalled = fail(Code::kUnavailable, "");
+    if (outputs) {
+      request.outputs = std::move(*outputs);
+      recalled = co_await planner->client().recall(std::move(request), options_.plan_deadline);
+    } else {
+      recalled = fail(std::move(outputs).error());
+    }
+    if (!recalled || recalled->status != GOBLIN_OK) {
+      co_await release_slot(job, slot);
+      co_return fail(Code::kUnsupported, "the result cannot be recalled");
+    }
+  } else {
+    const auto kept = job->kept.find(id);
+    if (kept == job->kept.end()) {
+      co_return fail(Code::kInternal, "a kept result has gone");
+    }
+    slot = kept->second.slot;
+  }
+  auto runner = job->checker;
+  Result<wire::Checked> answer = fail(Code::kUnavailable, "the check runner is gone");
+  if (runner) {
+    wire::Check request;
+    wire::CheckTask item;
+    auto at = co_await runner_task(job, *runner, task, slot, id);
+    if (at) {
+      item.task = std::move(*at);
+      item.seed = draw_seed();
+      request.tasks.push_back(std::move(item));
+      answer = co_await runner->client().check(std::move(request), options_.check_deadline);
+    } else {
+      answer = fail(std::move(at).error());
+    }
+  }
+  if (merged && !job->ended) {
+    co_await release_slot(job, slot);
+  }
+  if (!answer) {
+    co_return fail(std::move(answer).error());
+  }
+  if (answer->tasks.size() != 1) {
+    co_return fail(Code::kInternal, "the check runner answers for another number of tasks");
+  }
+  job->counters->check_us += answer->tasks[0].check_us;
+  co_return verdict_of(answer->tasks[0]);
+}
+
+}  // namespace goblin::lab
