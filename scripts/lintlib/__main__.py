@@ -12,7 +12,7 @@ from pathlib import Path
 
 import junit
 from check_includes import check_tree
-from lintlib import cxx, text, tools
+from lintlib import coroutines, cxx, text, tools
 from lintlib.cache import PassCache, cache_folder
 from lintlib.tree import Report, Tree
 
@@ -40,6 +40,7 @@ def checks(tree: Tree, cache: PassCache, *, fix: bool) -> dict[str, Callable[[],
         "size": lambda: text.check_size(tree),
         "traces": lambda: text.check_traces(tree),
         "includes": lambda: check_include_rules(tree),
+        "awaits": lambda: coroutines.check_awaits(tree),
         "format": lambda: cxx.check_format(tree, cache, fix=fix),
         "shell": lambda: tools.check_shell(tree),
         "ruff": lambda: tools.check_ruff(tree, fix=fix),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import junit  # noqa: E402
-from lintlib import cxx, text, tools  # noqa: E402
+from lintlib import coroutines, cxx, text, tools  # noqa: E402
 from lintlib.cache import KEEP_SECONDS, PassCache  # noqa: E402
 from lintlib.tree import Tree  # noqa: E402
 
@@ -69,6 +69,34 @@ def test_long_files_are_warned_of_not_failed(tmp_path: Path) -> None:
 def test_traces_of_one_machine_are_found(tmp_path: Path, line: str, *, found: bool) -> None:
     report = text.check_traces(plant(tmp_path, {"docs/a.md": f"first\n{line}\n"}))
     assert [p.startswith("docs/a.md:2: ") for p in report.problems] == ([True] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("if (co_await f()) {", True),
+        ("if (!co_await f()) {", True),
+        ("if (!(co_await f())) {", True),
+        ("if constexpr (co_await f()) {", True),
+        ("if (\n    !co_await f()) {", True),
+        ("if (const int a = 1; co_await f(a)) {", True),
+        ("if (g([] { int a; }); !co_await f()) {", True),
+        ("} else if (co_await f()) {", True),
+        ("while (co_await f()) {", True),
+        ("while (n < 1'000 && m > 2'000) { if (co_await f()) {", True),
+        ("if (const auto x = co_await f(); !x) {", False),
+        ("while (auto frame = co_await queue.pop()) {", False),
+        ("co_await f(); if (x) { co_await g(); }", False),
+        ("// if (!co_await f())", False),
+        ("/* if (co_await f()) */", False),
+        ('auto text = "if (co_await f())";', False),
+        ("if (c == '(') { co_await f(); }", False),
+        ("if (co_awaited) {", False),
+    ],
+)
+def test_conditions_that_gcc_miscompiles(tmp_path: Path, code: str, *, found: bool) -> None:
+    report = coroutines.check_awaits(plant(tmp_path, {"core/a.cpp": f"\n{code}\n"}))
+    assert [p.split(" ")[0] for p in report.problems] == (["core/a.cpp:2:"] if found else [])
 
 
 def test_what_git_ignores_is_not_looked_at(tmp_path: Path) -> None:
