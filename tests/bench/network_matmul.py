@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""A product through the whole network, beside the same product elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+from benchlib import Context, Record
+from benchlib.context import interleave
+
+NAME = "network-matmul"
+DOC = """`lab.matmul` of f32 matrices on two one-thread hosts, beside NumPy, dask.array and Ray.
+Ours: coordinator, lab node and two hosts are processes of their own, inputs lie on the lab node,
+everything passes through TLS and every tile is checked before it is used. NumPy computes in one
+process on two threads. dask.array and Ray have two worker processes of one thread, operands and
+result in the caller's process, and check nothing. All have the same two cores."""
+GOAL = "at n = 8192 at least 0.75 of NumPy, and faster than dask.array and Ray"
+
+HERE = Path(__file__).resolve().parent
+
+
+def run(ctx: Context) -> list[Record]:
+    """Measures in turns and reports GFLOP/s."""
+    records = []
+    for n in (1024, 2048) if ctx.quick else (4096, 8192):
+
+        def measure(script: str, *words: str, n: int = n, threads: int = 1) -> float:
+            python = Path(sys.executable)
+            answer = ctx.run_program(python, str(HERE / script), *words, str(n), threads=threads)
+            return float(answer["seconds"])
+
+        runs = {
+            "ours": partial(measure, "_ours.py", "matmul"),
+            "numpy": partial(measure, "_peers.py", "numpy", "matmul", threads=2),
+            "dask": partial(measure, "_peers.py", "dask", "matmul"),
+            "ray": partial(measure, "_peers.py", "ray", "matmul"),
+        }
+        best = interleave(runs, 1 if ctx.quick else 3, higher_is_better=False)
+        rates = {name: 2e-9 * n**3 / seconds for name, seconds in best.items()}
+        records.append(
+            ctx.record(
+                f"f32, n = {n}",
+                rates.pop("ours"),
+                "GFLOP/s",
+                higher_is_better=True,
+                threads=2,
+                peers=rates,
+            )
+        )
+    return records

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Tasks as small as they get, to measure what a task costs besides its work: task i maps i to a
+// 64-bit number, 8 bytes. The map can be inverted, and that is the check. With "in_flight" set, a
+// task is planned only when an earlier one has been accepted and journalled.
+#include <chrono>
+
+#include "goblin/kind.hpp"
+
+namespace {
+
+using namespace goblin;
+
+constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
+
+/// The inverse of an odd number modulo 2^64, by Newton's iteration.
+constexpr std::uint64_t inverse(std::uint64_t odd) {
+  std::uint64_t x = odd;  // right in 3 bits; each step doubles them
+  for (int step = 0; step < 5; ++step) x *= 2 - odd * x;
+  return x;
+}
+static_assert(kOdd * inverse(kOdd) == 1);
+
+std::uint64_t scatter(std::uint64_t i) {
+  const std::uint64_t x = i * kOdd;
+  return x ^ (x >> 32);
+}
+std::uint64_t gather(std::uint64_t value) { return (value ^ (value >> 32)) * inverse(kOdd); }
+
+class TinyPlanner final : public Planner {
+ public:
+  explicit TinyPlanner(const Job& job)
+      : values_(job.output(0)),
+        stamps_(job.output(1)),
+        count_(static_cast<std::uint64_t>(job.i64(0))),
+        in_flight_(static_cast<std::uint64_t>(job.i64(1))) {}
+
+  Result<Progress> next(const Capacity&, TaskSink& sink) override {
+    PlannedTask task;
+    task.outputs = {{GOBLIN_I64, {}}};
+    task.flops = 1;
+    task.memory_bytes = 4096;
+    while (planned_ < count_ && sink.room() > 0) {
+      if (!restored_.empty() && restored_[planned_]) {
+        ++planned_;
+        continue;
+      }
+      if (in_flight_ > 0 && planned_ - accepted_ >= in_flight_) return Progress::kWait;
+      task.id = planned_;
+      task.params = {Value(static_cast<std::int64_t>(planned_))};
+      if (in_flight_ > 0) stamps_.at<double>(static_cast<std::int64_t>(planned_)) = micros();
+      GOBLIN_TRY_VOID(sink.emit(task));
+      ++planned_;
+    }
+    return planned_ == count_ ? Progress::kDone : Progress::kMore;
+  }
+
+  Result<Disposition> accept(const PlannedTask& task, std::span<const Tensor> outputs) override {
+    values_.at<std::int64_t>(place(task)) = outputs[0].at<std::int64_t>();
+    ++accepted_;
+    return Disposition::kMerged;
+  }
+  Result<void> restore(const PlannedTask& task) override {
+    restored_.resize(count_, false);
+    restored_[static_cast<std::size_t>(place(task))] = true;
+    ++accepted_;
+    return {};
+  }
+  Result<void> recall(const PlannedTask& task, std::span<const Tensor> outputs) override {
+    outputs[0].at<std::int64_t>() = values_.at<std::int64_t>(place(task));
+    return {};
+  }
+  Result<void> finish() override { return {}; }
+
+ private:
+  static double micros() {
+    return std::chrono::duration<double, std::micro>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  [[nodiscard]] std::int64_t place(const PlannedTask& task) const {
+    if (task.id >= count_) {
+      throw Failure({Code::kInternal, "task " + std::to_string(task.id) + " is not of this job"});
+    }
+    return static_cast<std::int64_t>(task.id);
+  }
+
+  Tensor values_, stamps_;
+  std::uint64_t count_, in_flight_;
+  std::uint64_t planned_ = 0, accepted_ = 0;
+  std::vector<bool> restored_;  ///< empty for a new job
+};
+
+class TinyTasks final : public Kind {
+ public:
+  static constexpr const char* kName = "tiny-tasks";
+  static constexpr std::uint32_t kVersion = 1;
+
+  Description describe() const override {
+    return Description("many tasks that do next to nothing")
+        .param("tasks", "how many", 1, 1, 100'000'000)
+        .param("in_flight", "tasks at once at most; 0: any number", 0, 0, 1'000'000)
+        .output("values", "one number per task, i64[tasks]")
+        .output("stamps", "when each was planned in µs, f64[tasks]; f64[0] unless in_flight is set")
+        .policy(GOBLIN_POLICY_ALGEBRAIC);
+  }
+
+  Result<Validated> validate(const Job& job) override {
+    Validated validated;
+    validated.outputs = {{GOBLIN_I64, {job.i64(0)}},
+                         {GOBLIN_F64, {job.i64(1) > 0 ? job.i64(0) : 0}}};
+    validated.flops = static_cast<double>(job.i64(0));
+    validated.bytes = 16.0 * static_cast<double>(job.i64(0));
+    validated.min_task_bytes = 4096;
+    return validated;
+  }
+
+  Result<std::unique_ptr<Planner>> make_planner(
+      const Job& job, const Capacity&, const Services&,
+      std::optional<std::span<const std::byte>>) override {
+    return std::make_unique<TinyPlanner>(job);
+  }
+
+  Result<void> execute(const Task& task, const Device&) override {
+    if (task.output(0).spec() != TensorSpec{GOBLIN_I64, {}}) {
+      return fail(Code::kInvalidArgument, "the output is " + task.output(0).type() + ", not i64[]");
+    }
+    task.output(0).at<std::int64_t>() =
+        static_cast<std::int64_t>(scatter(static_cast<std::uint64_t>(task.i64(0))));
+    return {};
+  }
+
+  Result<Verdict> check(const Task& task, const Device&, Seed) override {
+    const auto value = static_cast<std::uint64_t>(task.output(0).at<std::int64_t>());
+    return gather(value) == static_cast<std::uint64_t>(task.i64(0)) ? Verdict::kAccept
+                                                                    : Verdict::kReject;
+  }
+};
+
+}  // namespace
+
+GOBLIN_PLUGIN(TinyTasks);
