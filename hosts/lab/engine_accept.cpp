@@ -114,7 +114,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
       if (const auto old = job->kept.find(action.task); old != job->kept.end()) {
         const Slot slot = old->second.slot;
         job->kept.erase(old);
-        co_await release_slot(job, slot);
+        loop_.spawn(release_slot(job, slot));
       }
       if (!records[i].merged && entry.slot) {
         job->kept.insert_or_assign(action.task, Kept{*entry.slot, records[i].planned.outputs});
