@@ -39,6 +39,45 @@ scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostStat
 constexpr std::size_t kLeasesPerFrame = 512;
 constexpr std::size_t kLeasePayloadPerFrame = 512 << 10;
 
+/// What a host has committed to: digests for all outputs, inline bytes gathered.
+struct Committed {
+  wire::TaskResult result;
+  wire::Bytes payload;     ///< inline bytes of the outputs, one after another
+  wire::Digest digest;     ///< one output: its own; several: that of their digests
+  bool malformed = false;  ///< outputs that are not what the task asks for
+};
+
+/// kCorrupt for a place outside the payload.
+Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& result,
+                         const wire::Bytes& payload) {
+  const auto& wanted = task.planned.outputs;
+  Committed out;
+  out.result = result;
+  out.malformed = result.outputs.size() != wanted.size();
+  net::Sha256 all;
+  for (std::size_t i = 0; i < result.outputs.size() && !out.malformed; ++i) {
+    auto& output = out.result.outputs[i];
+    if (output.spec != wanted[i]) {
+      out.malformed = true;
+      break;
+    }
+    if (output.is_inline()) {
+      const std::uint64_t bytes = wanted[i].size_bytes().value_or(0);
+      if (output.inline_offset > payload.size() || bytes > payload.size() - output.inline_offset) {
+        return fail(Code::kCorrupt, "a result's inline bytes lie outside the frame");
+      }
+      const auto part = std::span(payload).subspan(output.inline_offset, bytes);
+      output.digest = net::sha256(part);
+      output.inline_offset = static_cast<std::uint32_t>(out.payload.size());
+      out.payload.insert(out.payload.end(), part.begin(), part.end());
+    }
+    all.update(std::as_bytes(std::span(output.digest.bytes)));
+  }
+  out.digest =
+      out.malformed || result.outputs.size() != 1 ? all.finish() : out.result.outputs[0].digest;
+  return out;
+}
+
 }  // namespace
 
 Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& staging,
@@ -376,35 +415,16 @@ Result<void> Engine::results(scheduler::HostId host, const wire::Results& result
                                .digest = {},
                                .compute = result.compute_us,
                                .fetch = result.fetch_us};
-    entry.result = result;
     if (result.status == GOBLIN_OK) {
-      const auto& wanted = entry.task->planned.outputs;
-      entry.malformed = result.outputs.size() != wanted.size();
-      net::Sha256 all;
-      for (std::size_t i = 0; i < result.outputs.size() && !entry.malformed; ++i) {
-        auto& output = entry.result.outputs[i];
-        const std::uint64_t bytes = wanted[i].size_bytes().value_or(0);
-        if (output.spec != wanted[i]) {
-          entry.malformed = true;
-          break;
-        }
-        if (output.is_inline()) {
-          if (output.inline_offset > payload.size() ||
-              bytes > payload.size() - output.inline_offset) {
-            return fail(Code::kCorrupt, "a result's inline bytes lie outside the frame");
-          }
-          const auto part = std::span(payload).subspan(output.inline_offset, bytes);
-          output.digest = net::sha256(part);
-          output.inline_offset = static_cast<std::uint32_t>(entry.payload.size());
-          entry.payload.insert(entry.payload.end(), part.begin(), part.end());
-        }
-        all.update(std::as_bytes(std::span(output.digest.bytes)));
+      GOBLIN_TRY(Committed committed, commit(*entry.task, result, payload));
+      outcome.digest = committed.digest;
+      if (!entry.answered) {
+        entry.answered = true;
+        entry.result = std::move(committed.result);
+        entry.payload = std::move(committed.payload);
+        entry.malformed = committed.malformed;
+        entry.digest = committed.digest;
       }
-      // One output: its own digest. Several: the digest of their digests.
-      outcome.digest = entry.malformed || result.outputs.size() != 1
-                           ? all.finish()
-                           : entry.result.outputs[0].digest;
-      entry.digest = outcome.digest;
       auto& share = entry.job->shares[entry.pin];
       share.peak_bytes = std::max(share.peak_bytes, result.peak_bytes);
     }

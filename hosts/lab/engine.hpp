@@ -134,6 +134,7 @@ class Engine {
     wire::TaskResult result;
     wire::Bytes payload;  ///< inline bytes of its outputs, one after another
     wire::Digest digest;
+    bool answered = false;   ///< the first result counts; the scheduler hears of others, too
     bool malformed = false;  ///< outputs that are not what the task asks for
     std::optional<Slot> slot;
   };

@@ -51,12 +51,15 @@ void Engine::store_inline(std::uint64_t lease) {
 }
 
 net::Task<void> Engine::fetch(std::uint64_t lease) {
-  LeaseEntry& first = leases_.at(lease);
-  const JobPtr job = first.job;
-  const auto task = first.task;
-  const wire::TaskResult result = first.result;
-  const wire::Bytes payload = first.payload;
-  const auto host = hosts_.find(first.host);
+  const auto first = leases_.find(lease);
+  if (first == leases_.end()) {
+    co_return;
+  }
+  const JobPtr job = first->second.job;
+  const auto task = first->second.task;
+  const wire::TaskResult result = first->second.result;
+  const wire::Bytes payload = first->second.payload;
+  const auto host = hosts_.find(first->second.host);
   if (host == hosts_.end()) {
     scheduler_->fetch_failed(lease, false, now());
     pump_soon();
@@ -70,12 +73,14 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     co_return;
   }
   bool wrong = false;
+  bool disk = false;  // our own disk failed: no word of the host's can say so
   Result<void> done;
   for (std::size_t i = 0; i < result.outputs.size() && done && !wrong; ++i) {
     const auto& output = result.outputs[i];
     if (output.is_inline()) {
       done = job->results.write(*slot, layout.offsets[i],
                                 std::span(payload).subspan(output.inline_offset, layout.sizes[i]));
+      disk = !done;
       continue;
     }
     auto sink = std::make_shared<SlotSink>(job->results.fd(*slot), slot->offset + layout.offsets[i],
@@ -87,8 +92,9 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
       co_return;
     }
     if (!fetched) {
-      wrong =
-          fetched.error().code == Code::kInvalidArgument || fetched.error().code == Code::kCorrupt;
+      disk = sink->disk_failed();
+      wrong = !disk && (fetched.error().code == Code::kInvalidArgument ||
+                        fetched.error().code == Code::kCorrupt);
       done = fail(std::move(fetched).error());
     } else if (sink->digest() != output.digest) {
       wrong = true;
@@ -106,7 +112,7 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     job->shares[it->second.pin].bytes_received += layout.total;
     scheduler_->fetched(lease, now());
   } else {
-    if (done.error().code == Code::kExhausted) {
+    if (disk) {
       co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
       co_return;
     }

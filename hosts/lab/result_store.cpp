@@ -75,7 +75,7 @@ Result<void> ResultStore::adopt(const Slot& slot) {
                                        size, size, 0, false})
              .first;
   }
-  if (slot.offset + slot.bytes > it->second.size) {
+  if (slot.bytes > it->second.size || slot.offset > it->second.size - slot.bytes) {
     return fail(Code::kCorrupt, "the journal names a result beyond the end of staging file " +
                                     std::to_string(slot.stage));
   }
@@ -111,8 +111,13 @@ Result<void> SlotSink::begin(std::uint64_t size) {
 }
 
 Result<void> SlotSink::write(std::uint64_t offset, wire::ByteView bytes) {
+  if (offset > bytes_ || bytes.size() > bytes_ - offset) {
+    return fail(Code::kInvalidArgument, "a result has more bytes than its task asks for");
+  }
   hash_.update(bytes);
-  return write_all(fd_, offset_ + offset, bytes);
+  auto written = write_all(fd_, offset_ + offset, bytes);
+  disk_failed_ = !written;
+  return written;
 }
 
 }  // namespace goblin::lab

@@ -4,6 +4,7 @@
 // Small results share files ("arenas"); a large one has its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -65,12 +66,15 @@ class SlotSink final : public net::BlobSink {
       : fd_(fd), offset_(offset), bytes_(bytes) {}
   Result<void> begin(std::uint64_t size) override;
   Result<void> write(std::uint64_t offset, wire::ByteView bytes) override;
+  /// Whether a write failed here, rather than the peer.
+  [[nodiscard]] bool disk_failed() const { return disk_failed_; }
   /// Of everything written.
   wire::Digest digest() { return hash_.finish(); }
 
  private:
   int fd_;
   std::uint64_t offset_, bytes_;
+  std::atomic<bool> disk_failed_{false};
   net::Sha256 hash_;
 };
 
