@@ -71,10 +71,12 @@ Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& resul
       output.inline_offset = static_cast<std::uint32_t>(out.payload.size());
       out.payload.insert(out.payload.end(), part.begin(), part.end());
     }
-    all.update(std::as_bytes(std::span(output.digest.bytes)));
+    if (wanted.size() > 1) {
+      all.update(std::as_bytes(std::span(output.digest.bytes)));
+    }
   }
-  out.digest =
-      out.malformed || result.outputs.size() != 1 ? all.finish() : out.result.outputs[0].digest;
+  const bool single = !out.malformed && wanted.size() == 1;
+  out.digest = single ? out.result.outputs[0].digest : all.finish();
   return out;
 }
 
