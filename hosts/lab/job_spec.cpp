@@ -164,6 +164,10 @@ Result<ResolvedSpec> resolve_spec(const wire::KindDescription& kind, const wire:
                                               "'; its numbers are: " + names_of(kind.params) +
                                               ", its arrays: " + names_of(kind.inputs));
     }
+    if (std::count_if(submit.params.begin(), submit.params.end(),
+                      [&](const auto& other) { return other.name == given.name; }) > 1) {
+      return fail(Code::kInvalidArgument, name + ": argument '" + given.name + "' is given twice");
+    }
   }
   ResolvedSpec spec;
   for (const auto& input : kind.inputs) {

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+#include "hosts/lab/result_store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/hosts/lab/temp_file.hpp"
+
+namespace goblin::lab {
+namespace {
+
+using testing::HasSubstr;
+constexpr std::uint64_t kMiB = 1 << 20;
+
+struct Store {
+  explicit Store(std::uint64_t cap = 0)
+      : staging(std::move(store::Staging::open(directory.path() + "/staging", cap)).value()),
+        results(*staging) {}
+  std::size_t files() { return staging->list().value().size(); }
+
+  test::TempDir directory;
+  std::unique_ptr<store::Staging> staging;
+  ResultStore results;
+};
+
+wire::Bytes pattern(std::size_t bytes, int seed) {
+  wire::Bytes out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    out[i] = static_cast<std::byte>(i * 31 + static_cast<std::size_t>(seed));
+  }
+  return out;
+}
+
+wire::Bytes read_slot(ResultStore& results, const Slot& slot) {
+  wire::Bytes out(slot.bytes);
+  EXPECT_EQ(::pread(results.fd(slot), out.data(), out.size(), static_cast<off_t>(slot.offset)),
+            static_cast<ssize_t>(out.size()));
+  return out;
+}
+
+TEST(ResultStore, SmallResultsShareAFileAndDoNotOverlap) {
+  Store store;
+  std::vector<Slot> slots;
+  for (int i = 0; i < 200; ++i) {
+    auto slot = store.results.allocate(static_cast<std::uint64_t>(1 + i * 7));
+    ASSERT_TRUE(slot);
+    EXPECT_EQ(slot->offset % 64, 0u);
+    ASSERT_TRUE(store.results.write(*slot, 0, pattern(slot->bytes, i)));
+    slots.push_back(*slot);
+  }
+  EXPECT_EQ(store.files(), 1u);
+  for (int i = 0; i < 200; ++i) {
+    const Slot& slot = slots[static_cast<std::size_t>(i)];
+    EXPECT_EQ(read_slot(store.results, slot), pattern(slot.bytes, i));
+    EXPECT_LE(slot.offset + slot.bytes, store.results.file_bytes(slot));
+  }
+}
+
+TEST(ResultStore, ALargeResultHasAFileOfItsOwn) {
+  Store store;
+  auto small = store.results.allocate(100);
+  auto large = store.results.allocate(3 * kMiB);
+  ASSERT_TRUE(small && large);
+  EXPECT_NE(small->stage, large->stage);
+  EXPECT_EQ(large->offset, 0u);
+  EXPECT_EQ(store.files(), 2u);
+  EXPECT_TRUE(store.results.release(*large));
+  EXPECT_EQ(store.files(), 1u);
+}
+
+TEST(ResultStore, AnArenaIsUsedAgainAndAnOldOneGoesWithItsLastResult) {
+  Store store;
+  for (int i = 0; i < 1000; ++i) {  // many times the arena's size
+    auto slot = store.results.allocate(100'000);
+    ASSERT_TRUE(slot);
+    EXPECT_FALSE(store.results.release(*slot));
+  }
+  EXPECT_EQ(store.files(), 1u);
+  auto first = store.results.allocate(100'000);
+  ASSERT_TRUE(first);
+  std::vector<Slot> rest;
+  while (store.files() == 1) {
+    rest.push_back(store.results.allocate(100'000).value());
+  }
+  const Slot in_new = rest.back();
+  rest.pop_back();
+  for (const Slot& slot : rest) {
+    EXPECT_FALSE(store.results.release(slot));
+  }
+  EXPECT_EQ(store.files(), 2u);
+  EXPECT_TRUE(store.results.release(*first));
+  EXPECT_EQ(store.files(), 1u);
+  ASSERT_TRUE(store.results.write(in_new, 0, pattern(in_new.bytes, 1)));
+  EXPECT_EQ(read_slot(store.results, in_new), pattern(in_new.bytes, 1));
+}
+
+TEST(ResultStore, AFullCapIsSaidWithItsRemedy) {
+  Store store(8 * kMiB);
+  ASSERT_TRUE(store.results.allocate(6 * kMiB));
+  const auto refused = store.results.allocate(6 * kMiB);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_TRUE(store.results.allocate(kMiB));
+}
+
+TEST(ResultStore, TakesUpWhatTheJournalNames) {
+  test::TempDir directory;
+  Slot kept;
+  {
+    auto staging = store::Staging::open(directory.path(), 0).value();
+    ResultStore results(*staging);
+    kept = results.allocate(1000).value();
+    ASSERT_TRUE(results.write(kept, 0, pattern(1000, 5)));
+  }
+  auto staging = store::Staging::open(directory.path(), 0).value();
+  ResultStore results(*staging);
+  ASSERT_TRUE(results.adopt(kept));
+  EXPECT_EQ(read_slot(results, kept), pattern(1000, 5));
+  const auto fresh = results.allocate(1000).value();
+  EXPECT_NE(fresh.stage, kept.stage);  // never over a result that is in use
+  Slot beyond = kept;
+  beyond.bytes = 1ULL << 40;
+  auto refused = results.adopt(beyond);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kCorrupt);
+  Slot overflow = kept;
+  overflow.offset = UINT64_MAX - 63;
+  refused = results.adopt(overflow);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kCorrupt);
+  Slot missing = kept;
+  missing.stage = 999'999;
+  EXPECT_FALSE(results.adopt(missing));
+  EXPECT_TRUE(results.release(kept));
+  results.clear();
+  EXPECT_TRUE(staging->list().value().empty());
+}
+
+TEST(SlotSink, HashesWhatItWritesAndRefusesAnotherSize) {
+  Store store;
+  const Slot slot = store.results.allocate(1000).value();
+  for (const std::uint64_t size : {0ULL, 999ULL, 1001ULL, 1ULL << 60}) {
+    SlotSink sink(store.results.fd(slot), slot.offset, 1000);
+    const auto refused = sink.begin(size);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr("1000"));
+  }
+  SlotSink sink(store.results.fd(slot), slot.offset, 1000);
+  ASSERT_TRUE(sink.begin(1000));
+  const auto bytes = pattern(1000, 9);
+  ASSERT_TRUE(sink.write(0, std::span(bytes).first(300)));
+  ASSERT_TRUE(sink.write(300, std::span(bytes).subspan(300)));
+  EXPECT_EQ(read_slot(store.results, slot), bytes);
+  net::Sha256 hash;
+  hash.update(bytes);
+  EXPECT_EQ(sink.digest(), hash.finish());
+}
+
+TEST(WriteAll, AClosedDescriptorIsAnError) {
+  const auto bytes = pattern(10, 1);
+  const auto refused = write_all(-1, 0, bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_THAT(refused.error().message, HasSubstr("staging"));
+}
+
+}  // namespace
+}  // namespace goblin::lab
