@@ -30,7 +30,8 @@ class Liar final : public volunteer::ResultFilter {
 
   net::Milliseconds apply(const wire::Lease& lease, std::vector<wire::TensorSpec>& specs,
                           std::vector<std::span<std::byte>> outputs) override {
-    lies_ = std::uniform_real_distribution<double>(0, 1)(random_) < options_.rate;
+    const bool awake = seen_++ >= options_.after;
+    lies_ = std::uniform_real_distribution<double>(0, 1)(random_) < options_.rate && awake;
     const wire::Bytes honest(outputs.empty() ? wire::Bytes{}
                                              : wire::Bytes(outputs[0].begin(), outputs[0].end()));
     if (lies_ && !outputs.empty() && !outputs[0].empty()) {
@@ -56,9 +57,7 @@ class Liar final : public volunteer::ResultFilter {
     } else if (options_.mode == "tile") {
       noise(specs[0].dtype, bytes, count);
     } else if (options_.mode == "stale") {
-      if (last_.size() == bytes.size()) {
-        std::copy(last_.begin(), last_.end(), bytes.begin());
-      }
+      std::copy_n(last_.begin(), std::min(last_.size(), bytes.size()), bytes.begin());
     } else if (options_.mode == "nan") {
       if (specs[0].dtype == GOBLIN_F64) {
         set_element(bytes, at, std::numeric_limits<double>::quiet_NaN());
@@ -91,6 +90,7 @@ class Liar final : public volunteer::ResultFilter {
   LiarOptions options_;
   std::mt19937_64 random_;
   wire::Bytes last_;
+  std::uint64_t seen_ = 0;
   bool lies_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace goblin::testing {
 struct LiarOptions {
   /// ulp       one element off by one in its last place
   /// tile      every element replaced by noise of the same size
-  /// stale     the bytes of the result before
+  /// stale     the bytes of the result before, as far as they go
   /// nan       one element is NaN (for floats)
   /// shape     says another shape than the task's
   /// zeros     all zeros
@@ -21,7 +21,8 @@ struct LiarOptions {
   /// swap      other bytes than it committed to
   /// bias      every element a little too large (1 + 1e-5)
   std::string mode = "tile";
-  double rate = 1.0;  ///< part of the results that it lies about
+  double rate = 1.0;        ///< part of the results that it lies about
+  std::uint64_t after = 0;  ///< so many results are honest first
   net::Milliseconds delay{2'000};
   std::uint64_t seed = 1;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin-lying-host: a host for tests and the demonstration that lies about its results. It takes
-// the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.delay,
-// liar.seed beside them.
+// the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.after,
+// liar.delay, liar.seed beside them.
 #include <csignal>
 #include <iostream>
 #include <map>
@@ -53,6 +53,7 @@ int main(int argc, char** argv) {
   goblin::testing::LiarOptions options;
   options.mode = reader->string("liar.mode", options.mode);
   options.rate = reader->real("liar.rate", options.rate, {0, 1});
+  options.after = reader->u64("liar.after", options.after);
   options.delay = reader->duration("liar.delay", options.delay);
   options.seed = reader->u64("liar.seed", options.seed);
   auto config = goblin::volunteer::read_config(*reader);

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""What the end-to-end tests share: programs, digests, waiting with a deadline."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gpugoblin import _programs
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build/release"
+LIAR = BUILD / "bin/goblin-lying-host"
+TEST_PLUGINS = BUILD / "tests/plugins"
+
+
+def goblin() -> str:
+    """The program of the local network."""
+    return str(_programs.find())
+
+
+def sha256(array: npt.NDArray[Any]) -> str:
+    """Of the elements in row-major order."""
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def until(what: str, holds: Callable[[], Any], seconds: float = 20.0) -> Any:
+    """Polls until `holds` answers something true; fails with `what` otherwise."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = holds()
+        if answer:
+            return answer
+        assert time.monotonic() < end, f"not within {seconds:.0f} s: {what}"
+        time.sleep(0.005)
+
+
+def liar(mode: str, rate: float = 1.0, **more: Any) -> dict[str, Any]:
+    """Options of a lying host, for `local(host_options=…)`."""
+    named = {f"liar.{key}": value for key, value in more.items()}
+    return {"program": LIAR, "set": {"liar.mode": mode, "liar.rate": rate, **named}}
