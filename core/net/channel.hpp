@@ -136,7 +136,7 @@ Task<Result<wire::Welcome>> greet_server(Loop& loop, Channel& channel, wire::Rol
 /// Whether a peer may stay: kNone admits it.
 class Authorise {
  public:
-  template <typename F>
+  template <typename F>  // NOLINTNEXTLINE(google-explicit-constructor): a function is one
   requires std::is_invocable_r_v<wire::Refusal, F&, const Peer&, const wire::Hello&> Authorise(
       F&& decide)
       : decide_(std::forward<F>(decide)) {

@@ -75,7 +75,7 @@ class Loop {
   template <typename F, typename R>
   struct JobOf final : Job {
     using Value = R;
-    template <typename G>
+    template <typename G>  // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): made once
     explicit JobOf(G&& f) : fn(std::forward<G>(f)) {}
     void run() override { value.emplace(fn()); }
     F fn;

@@ -10,8 +10,8 @@ namespace {
 
 /// Looked up once: EVP_sha256() would be looked up again by every digest.
 const EVP_MD* algorithm() {
-  static const EVP_MD* const kFetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  return kFetched != nullptr ? kFetched : EVP_sha256();
+  static const EVP_MD* const fetched = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return fetched != nullptr ? fetched : EVP_sha256();
 }
 
 /// SHA-256 fails only where memory does.

@@ -107,7 +107,7 @@ Result<std::unique_ptr<Listener>> listen_tls(Loop& loop, std::shared_ptr<const I
                                         "choose another port"
                                       : "the address cannot be used"));
   }
-  auto handshake = [&loop, self, limit = limits.handshake](
+  auto handshake = [&loop, self = std::move(self), limit = limits.handshake](
                        UniqueFd accepted, SocketAddress from,
                        std::shared_ptr<void> lease) -> Task<Result<std::unique_ptr<Channel>>> {
     return secure(loop, std::move(accepted), from, self, true, std::nullopt, limit,

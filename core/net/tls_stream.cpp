@@ -74,14 +74,14 @@ long TlsStream::bio_control(BIO*, int command, long, void*) {
 }
 
 const BIO_METHOD* TlsStream::bio_method() {
-  static const BIO_METHOD* const kMethod = [] {
+  static const BIO_METHOD* const method = [] {
     BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "goblin");
     BIO_meth_set_read(made, bio_read);
     BIO_meth_set_write(made, bio_write);
     BIO_meth_set_ctrl(made, bio_control);
     return made;
   }();
-  return kMethod;
+  return method;
 }
 
 TlsStream::TlsStream(UniqueFd socket, std::shared_ptr<const Identity> self, bool server,

@@ -64,6 +64,11 @@ Result<void> remove_stale(const std::string& path, const SocketAddress& address)
   return {};
 }
 
+Task<Result<std::unique_ptr<Channel>>> adopt(Loop& loop, UniqueFd accepted,
+                                             std::shared_ptr<void> lease) {
+  co_return adopt_unix_with(loop, std::move(accepted), std::move(lease));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& path, bool group,
@@ -89,7 +94,7 @@ Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& pat
                  loop, std::move(socket), limits,
                  [&loop](UniqueFd accepted, SocketAddress,
                          std::shared_ptr<void> lease) -> Task<Result<std::unique_ptr<Channel>>> {
-                   co_return adopt_unix_with(loop, std::move(accepted), std::move(lease));
+                   return adopt(loop, std::move(accepted), std::move(lease));
                  }));
   return std::make_unique<UnixListener>(std::move(accepting), path);
 }
