@@ -245,10 +245,8 @@ def test_wrong_arguments(lab: gg.LocalLab) -> None:
     a = random((4, 3), "f4")
     with pytest.raises(ValueError, match=r"\(4, 3\)"):
         lab.matmul(a, a)
-    with pytest.raises(ValueError, match=r"'a' has dtype i16"):
+    with pytest.raises(gg.InvalidArgumentError, match=r"a is i16 and b is f32.*astype"):
         lab.matmul(a.astype("i2"), a.T)
-    with pytest.raises(gg.InvalidArgumentError, match="dtype"):
-        lab.matmul(a, a.T.astype("f8"))
     with pytest.raises(ValueError, match="'b' is missing"):
         lab.submit("matmul", a=a)
     with pytest.raises(ValueError, match="no array argument 'x'"):
@@ -306,9 +304,9 @@ def test_futures(lab: gg.LocalLab) -> None:
 
 
 def large() -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    shape = (12000, 4000)
-    one = np.float64(1)
-    return np.broadcast_to(one, shape), np.broadcast_to(one, shape[::-1])
+    return np.broadcast_to(np.ones(4000), (12000, 4000)), np.broadcast_to(
+        np.ones(12000), (4000, 12000)
+    )
 
 
 def test_cancel(lab: gg.LocalLab) -> None:
@@ -338,8 +336,7 @@ PROGRAM = """
 import sys, numpy as np, gpugoblin as gg
 with gg.connect(sys.argv[1]) as lab:
     print("up", flush=True)
-    one = np.float64(1)
-    a, b = np.broadcast_to(one, (12000, 4000)), np.broadcast_to(one, (4000, 12000))
+    a, b = np.broadcast_to(np.ones(4000), (12000, 4000)), np.ones((4000, 12000))
     try:
         lab.matmul(a, b)
     except KeyboardInterrupt:

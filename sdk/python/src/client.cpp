@@ -42,6 +42,12 @@ void Call::finish(Answer answer) {
   changed_.notify_all();
 }
 
+bool Call::abandon() {
+  const std::lock_guard lock(mutex_);
+  abandoned_ = true;
+  return !answer_.has_value();
+}
+
 Result<std::unique_ptr<Client>> Client::create(Address address, net::Milliseconds patience) {
   std::shared_ptr<const net::Identity> identity;
   if (address.socket.empty()) {
@@ -325,6 +331,14 @@ void Client::send(std::uint32_t number) {
   connection_->outgoing.push(std::move(frame));
 }
 
+void Client::cancel_unwanted(std::uint64_t job) {
+  Pending pending;
+  pending.request.body = wire::CancelJob{job};
+  pending.repeat = true;
+  pending.call = std::make_shared<Call>();
+  begin(std::move(pending));
+}
+
 void Client::end(Pending& pending, Answer answer) {
   if (pending.call) {
     pending.call->finish(std::move(answer));
@@ -343,7 +357,12 @@ void Client::on_reply(net::Frame frame, wire::Reply reply) {
     answer.body = fail(code_from_status(reply.status), std::move(reply.message));
   }
   if (pending.watched == 0) {
+    const auto* status = answer.body ? std::get_if<wire::JobStatus>(&*answer.body) : nullptr;
+    const std::uint64_t job = status == nullptr ? 0 : status->job;
     pending.call->finish(std::move(answer));
+    if (job != 0 && pending.call->abandoned() && !pending.repeat) {
+      cancel_unwanted(job);
+    }
     return;
   }
   if (!answer.body) {

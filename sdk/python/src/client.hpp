@@ -44,11 +44,16 @@ class Call {
   /// Once, after wait_for() was true.
   Answer take();
   void finish(Answer answer);
+  /// Nobody waits for the answer any more: a job that it tells of is to be cancelled. False when it
+  /// is here already.
+  bool abandon();
+  [[nodiscard]] bool abandoned() const { return abandoned_; }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Answer> answer_;
+  std::atomic<bool> abandoned_{false};
 };
 
 /// What is known of a watched job.
@@ -143,6 +148,7 @@ class Client {
   /// Sends what waits for a connection, or sees to it that it does not wait for ever.
   void send(std::uint32_t number);
   void send_watch(std::uint64_t job);
+  void cancel_unwanted(std::uint64_t job);
   void on_reply(net::Frame frame, wire::Reply reply);
   void on_connected(ConnectionPtr connection);
   void on_lost();

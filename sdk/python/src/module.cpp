@@ -180,7 +180,18 @@ py::object submit(Client& client, const py::dict& request, const std::vector<int
     }
   }
   const auto call = client.call(submit_from(request), std::move(copies), false, epoch);
-  return to_python(*answer_of(client, call).body);
+  try {
+    return to_python(*answer_of(client, call).body);
+  } catch (const py::error_already_set& error) {
+    // Interrupted: nobody will know the job, so it shall not run.
+    if (!error.matches(PyExc_Exception) && !call->abandon()) {
+      const Answer late = call->take();
+      if (const auto* status = late.body ? std::get_if<wire::JobStatus>(&*late.body) : nullptr) {
+        client.call(wire::CancelJob{status->job}, {}, true);
+      }
+    }
+    throw;
+  }
 }
 
 py::tuple stage(Client& client, std::uint64_t size) {

@@ -23,6 +23,7 @@ from gpugoblin._lab import Lab
 _PREFIX = "gpugoblin-"
 _JOIN_SECONDS = 60.0
 _PAUSE = 0.01
+_LONGEST_DIRECTORY = 85
 
 _running: weakref.WeakSet[LocalNetwork] = weakref.WeakSet()
 
@@ -34,17 +35,20 @@ class LocalNetwork:
     ----------
     directory : Path
         State and logs.
+    sockets : Path
+        Where the daemons' sockets are.
     coordinator, lab : Daemon
     hosts : list of Daemon
         Validators last.
     """
 
-    def __init__(self, directory: Path, lock: int, keep: bool) -> None:
+    def __init__(self, directory: Path, sockets: Path, locks: Sequence[int], keep: bool) -> None:
         self.directory = directory
+        self.sockets = sockets
         self.hosts: list[NetworkDaemon] = []
         self.coordinator: NetworkDaemon
         self.lab: NetworkDaemon
-        self._lock = lock
+        self._locks = locks
         self._keep = keep
         self._owner = os.getpid()
         self._spawner = Spawner()
@@ -65,9 +69,12 @@ class LocalNetwork:
         for daemon in self.daemons():
             daemon.kill()
         self._spawner.close()
+        if self.sockets != self.directory:
+            shutil.rmtree(self.sockets, ignore_errors=True)
         if not self._keep:
             shutil.rmtree(self.directory, ignore_errors=True)
-        os.close(self._lock)
+        for lock in self._locks:
+            os.close(lock)
 
 
 class NetworkDaemon(Daemon):
@@ -85,7 +92,8 @@ class NetworkDaemon(Daemon):
         directory = network.directory / name
         command = [program[0], role, "run", *program[1:], "--state-dir", str(directory)]
         super().__init__(name, role, command, directory, network._spawner)
-        self._values = dict(values)
+        self.socket = network.sockets / f"{name}.sock"
+        self._values = {"socket": self.socket, **values}
         self._arguments = list(arguments)
         self.port = 0
 
@@ -272,13 +280,22 @@ def _make_network(parent: Path | None, keep: bool) -> LocalNetwork:
     root = parent if parent is not None else Path(tempfile.gettempdir())
     root.mkdir(parents=True, exist_ok=True)
     _sweep(root)
-    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    directory, lock = _locked_directory(root)
     (directory / "empty.toml").touch()
     if keep:
         (directory / "keep").touch()
-    return LocalNetwork(directory, lock, keep)
+    # A socket's path has to be short, which that of a state directory need not be.
+    if len(os.fsencode(directory)) <= _LONGEST_DIRECTORY:
+        return LocalNetwork(directory, directory, [lock], keep)
+    sockets, second = _locked_directory(Path(tempfile.gettempdir()))
+    return LocalNetwork(directory, sockets, [lock, second], keep)
+
+
+def _locked_directory(root: Path) -> tuple[Path, int]:
+    directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
+    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return directory, lock
 
 
 def _sweep(root: Path) -> None:
@@ -296,7 +313,7 @@ def _sweep(root: Path) -> None:
 
 
 def _connect(network: LocalNetwork, patience: float) -> LocalLab:
-    place = _places.parse(network.lab.directory / "lab.sock")
+    place = _places.parse(network.lab.socket)
     client = _core.Client(place.socket, "", 0, "", "", patience)
     lab = LocalLab(client, place.text, is_local=True)
     lab.network = network
