@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from gpugoblin import _programs
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build/release"
+# Another build may be tested: GOBLIN_BUILD=build/asan GOBLIN_BIN=build/asan/bin.
+BUILD = Path(os.environ.get("GOBLIN_BUILD", ROOT / "build/release")).absolute()
 LIAR = BUILD / "bin/goblin-lying-host"
 TEST_PLUGINS = BUILD / "tests/plugins"
 
