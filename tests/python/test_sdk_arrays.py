@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -361,3 +363,52 @@ def test_out_for_several_outputs() -> None:
         plan_outputs(infos, {"z": out}, [])
     with pytest.raises(ValueError, match="mapping from x, y"):
         plan_outputs(infos, out, [])
+
+
+class FakeTensor:
+    """As much of torch.Tensor as the package looks at, over a NumPy array."""
+
+    __module__ = "torch"
+
+    def __init__(
+        self, array: npt.NDArray[Any], dtype: str = "torch.float32", device: str = "cpu"
+    ) -> None:
+        self.array, self.dtype = array, dtype
+        self.device = types.SimpleNamespace(type=device)
+        self.requires_grad = self.is_sparse = False
+
+    def resolve_conj(self) -> FakeTensor:
+        return self
+
+    resolve_neg = resolve_conj
+
+    def view(self, dtype: Any) -> FakeTensor:
+        return FakeTensor(self.array.view(dtype), "torch.int16")
+
+    def numpy(self) -> npt.NDArray[Any]:
+        if self.dtype == "torch.bfloat16":
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.array
+
+
+def test_what_torch_hands_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("torch")
+    monkeypatch.setattr(module, "int16", np.int16, raising=False)
+    monkeypatch.setitem(sys.modules, "torch", module)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    op = _arrays.operand("a", FakeTensor(array.T))
+    np.testing.assert_array_equal(sent(tmp_path, op), array.T)
+    bits = np.arange(6, dtype=np.uint16).reshape(2, 3)
+    op = _arrays.operand("a", FakeTensor(bits, "torch.bfloat16"))
+    assert op.dtype == _dtypes.BFLOAT16
+    np.testing.assert_array_equal(sent(tmp_path, op).view(np.uint16), bits)
+    tensor = FakeTensor(array)
+    tensor.requires_grad = True
+    with pytest.raises(gg.DTypeError, match=r"'a' requires a gradient.*tensor\.detach\(\)"):
+        _arrays.operand("a", tensor)
+    with pytest.raises(gg.DTypeError, match=r"'a' lies on .*tensor\.cpu\(\)"):
+        _arrays.operand("a", FakeTensor(array, device="cuda"))
+    sparse = FakeTensor(array)
+    sparse.is_sparse = True
+    with pytest.raises(gg.DTypeError, match=r"to_dense\(\)"):
+        _arrays.operand("a", sparse)

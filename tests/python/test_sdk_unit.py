@@ -17,7 +17,7 @@ import pytest
 
 import gpugoblin as gg
 from gpugoblin import _core, _errors, _places, _programs
-from gpugoblin._progress import words
+from gpugoblin._progress import bar, words
 from gpugoblin._records import Cost, Explanation, KindInfo, Progress
 from gpugoblin._submission import check_policy, check_weight
 
@@ -291,3 +291,20 @@ def test_local_checks_its_arguments() -> None:
         gg.local(threads=0)
     with pytest.raises(ValueError, match="describes 2 hosts, but there are 1"):
         gg.local(hosts=1, host_options=[{}, {}])
+
+
+def test_progress_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress.of(STATUS)
+    with bar("matmul/1", True) as show:  # nobody sees it: no terminal
+        show(progress)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with bar("matmul/1", False) as show:
+        show(progress)
+    assert capsys.readouterr().err == ""
+    with bar("matmul/1", True) as show:
+        show(progress)
+    seen = capsys.readouterr().err
+    assert "matmul/1" in seen
+    assert "4/10 tasks · 20.0 GFLOP/s · 5 checked · 1 refused · 1 host" in seen

@@ -23,7 +23,7 @@ from gpugoblin._lab import Lab
 _PREFIX = "gpugoblin-"
 _JOIN_SECONDS = 60.0
 _PAUSE = 0.01
-_LONGEST_DIRECTORY = 85
+_LONGEST_DIRECTORY = 75
 
 _running: weakref.WeakSet[LocalNetwork] = weakref.WeakSet()
 
@@ -92,8 +92,11 @@ class NetworkDaemon(Daemon):
         directory = network.directory / name
         command = [program[0], role, "run", *program[1:], "--state-dir", str(directory)]
         super().__init__(name, role, command, directory, network._spawner)
-        self.socket = network.sockets / f"{name}.sock"
-        self._values = {"socket": self.socket, **values}
+        self.socket = directory / f"{role}.sock"
+        self._values = dict(values)
+        if network.sockets != network.directory:
+            self.socket = network.sockets / f"{name}.sock"
+            self._values["socket"] = self.socket
         self._arguments = list(arguments)
         self.port = 0
 
