@@ -281,7 +281,8 @@ class Node {
 Result<void> run_lab(const LabConfig& config) {
   GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
-  GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
+  // Enough workers that a journal write need not wait for large arrays to be hashed.
+  GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(6));
   Node node(config, *loop, logger);
   GOBLIN_TRY_VOID(node.open());
   loop->run();

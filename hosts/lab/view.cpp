@@ -55,7 +55,7 @@ class ViewSource final : public net::BlobSource {
       inner_extent_ = tensor_.shape[outer_ - 1];
       inner_stride_ = tensor_.strides[outer_ - 1];
       const auto span = (inner_extent_ - 1) * std::abs(inner_stride_) + item;
-      if (inner_stride_ != 0 && span <= kGatherSpan) {
+      if (span <= kGatherSpan && inner_extent_ <= kGatherSpan / item) {
         gather_ = true;
         span_.resize(static_cast<std::size_t>(span));
         line_.resize(static_cast<std::size_t>(inner_extent_ * item));

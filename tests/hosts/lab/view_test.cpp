@@ -99,6 +99,7 @@ TEST(View, GathersRowMajor) {
       view_of(476, {6, 5, 4}, {-80, -16, -4}),       // all of them
       view_of(0, {3, 5, 2}, {160, 16, 8}),           // steps
       view_of(8, {6, 5, 1}, {80, 16, 4}),            // a column
+      view_of(8, {4, 7}, {16, 0}),                   // one element over and over
       view_of(8, {6, 5, 1}, {80, 16, 1 << 20}),      // the stride of one element means nothing
       view_of(4, {7, 3}, {0, 4}),                    // broadcast along the first
       view_of(4, {3, 7}, {16, 0}),                   // and along the last
