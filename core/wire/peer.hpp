@@ -190,17 +190,17 @@ struct ReleaseResults {
   std::vector<std::uint64_t> leases;
 };
 
-#define GOBLIN_WIRE_PEER_MESSAGES(X)                                                               \
-  X(Hello, hello)                                                                                  \
-  X(Welcome, welcome)                                                                              \
-  X(Goodbye, goodbye)                                                                              \
-  X(BlobGet, blob_get)                                                                             \
-  X(BlobInfo, blob_info) X(BlobData, blob_data) X(BlobCredit, blob_credit)                         \
-      X(BlobCancel, blob_cancel) X(HostStatus, host_status) X(LabAssignments, lab_assignments)     \
-          X(LabStatus, lab_status) X(HostAssignments, host_assignments) X(CatalogGet, catalog_get) \
-              X(Catalog, catalog) X(HostOffer, host_offer) X(Leases, leases) X(Results, results)   \
-                  X(CancelLeases, cancel_leases) X(HandBack, hand_back) X(Heartbeat, heartbeat)    \
-                      X(ReleaseResults, release_results)
+// clang-format off
+#define GOBLIN_WIRE_PEER_MESSAGES(X) \
+  X(Hello, hello) X(Welcome, welcome) X(Goodbye, goodbye) X(BlobGet, blob_get) \
+  X(BlobInfo, blob_info) X(BlobData, blob_data) X(BlobCredit, blob_credit) \
+  X(BlobCancel, blob_cancel) X(HostStatus, host_status) \
+  X(LabAssignments, lab_assignments) X(LabStatus, lab_status) \
+  X(HostAssignments, host_assignments) X(CatalogGet, catalog_get) \
+  X(Catalog, catalog) X(HostOffer, host_offer) X(Leases, leases) \
+  X(Results, results) X(CancelLeases, cancel_leases) X(HandBack, hand_back) \
+  X(Heartbeat, heartbeat) X(ReleaseResults, release_results)
+// clang-format on
 
 #define GOBLIN_WIRE_DECLARE(Type, name) \
   Bytes encode(const Type& message);    \

@@ -213,16 +213,16 @@ struct Compare {
 };
 struct CancelWork {};
 
-#define GOBLIN_WIRE_RUNNER_MESSAGES(X)                                                           \
-  X(RunnerHello, runner_hello)                                                                   \
-  X(RunnerLoad, runner_load)                                                                     \
-  X(RunnerLoaded, runner_loaded)                                                                 \
-  X(SegmentMap, segment_map)                                                                     \
-  X(SegmentUnmap, segment_unmap) X(Execute, execute) X(Executed, executed) X(Validate, validate) \
-      X(Validated, validated) X(PlanOpen, plan_open) X(PlanOpened, plan_opened)                  \
-          X(PlanNext, plan_next) X(Planned, planned) X(Accept, accept) X(Accepted, accepted)     \
-              X(Recall, recall) X(Finish, finish) X(Done, done) X(Check, check)                  \
-                  X(Checked, checked) X(Compare, compare) X(CancelWork, cancel_work)
+// clang-format off
+#define GOBLIN_WIRE_RUNNER_MESSAGES(X) \
+  X(RunnerHello, runner_hello) X(RunnerLoad, runner_load) X(RunnerLoaded, runner_loaded) \
+  X(SegmentMap, segment_map) X(SegmentUnmap, segment_unmap) X(Execute, execute) \
+  X(Executed, executed) X(Validate, validate) X(Validated, validated) \
+  X(PlanOpen, plan_open) X(PlanOpened, plan_opened) X(PlanNext, plan_next) \
+  X(Planned, planned) X(Accept, accept) X(Accepted, accepted) X(Recall, recall) \
+  X(Finish, finish) X(Done, done) X(Check, check) X(Checked, checked) \
+  X(Compare, compare) X(CancelWork, cancel_work)
+// clang-format on
 
 GOBLIN_WIRE_RUNNER_MESSAGES(GOBLIN_WIRE_DECLARE)
 
