@@ -77,7 +77,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
     records.push_back(std::move(record));
   }
   GOBLIN_CO_TRY(wire::Accepted answer,
-                co_await runner->client().accept(std::move(request), options_.plan_deadline));
+                co_await runner->client().accept(request, options_.plan_deadline));
   if (answer.tasks.size() != batch.size()) {
     co_return fail(Code::kInternal, "the planner answers for another number of results");
   }

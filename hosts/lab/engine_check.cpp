@@ -123,7 +123,7 @@ net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
   if (request.tasks.empty()) {
     co_return wire::Checked{};
   }
-  auto answer = co_await runner->client().check(std::move(request), options_.check_deadline);
+  auto answer = co_await runner->client().check(request, options_.check_deadline);
   if (!answer && job->checker == runner) {
     job->checker.reset();
   }
@@ -201,7 +201,7 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
     Result<wire::Done> recalled = fail(Code::kUnavailable, "");
     if (outputs) {
       request.outputs = std::move(*outputs);
-      recalled = co_await planner->client().recall(std::move(request), options_.plan_deadline);
+      recalled = co_await planner->client().recall(request, options_.plan_deadline);
     } else {
       recalled = fail(std::move(outputs).error());
     }
@@ -226,7 +226,7 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
       item.task = std::move(*at);
       item.seed = draw_seed();
       request.tasks.push_back(std::move(item));
-      answer = co_await runner->client().check(std::move(request), options_.check_deadline);
+      answer = co_await runner->client().check(request, options_.check_deadline);
     } else {
       answer = fail(std::move(at).error());
     }

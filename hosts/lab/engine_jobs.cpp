@@ -104,7 +104,7 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
     request.outputs.push_back(std::move(at));
   }
   GOBLIN_CO_TRY(wire::PlanOpened opened,
-                co_await runner->client().plan_open(std::move(request), options_.plan_deadline));
+                co_await runner->client().plan_open(request, options_.plan_deadline));
   if (opened.status != GOBLIN_OK) {
     co_return fail(code_from_status(opened.status), std::move(opened.message));
   }
@@ -164,7 +164,7 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
       request.tasks.push_back(std::move(item));
     }
     GOBLIN_CO_TRY(wire::Accepted answer,
-                  co_await runner->client().accept(std::move(request), options_.plan_deadline));
+                  co_await runner->client().accept(request, options_.plan_deadline));
     for (const auto& item : answer.tasks) {
       if (item.status != GOBLIN_OK) {
         co_return fail(code_from_status(item.status), "taking up accepted task " +

@@ -64,7 +64,7 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     request.inputs.push_back(type_only(input));
   }
   GOBLIN_CO_TRY(wire::Validated validated,
-                co_await runner->client().validate(std::move(request), options_.plan_deadline));
+                co_await runner->client().validate(request, options_.plan_deadline));
   if (validated.status != GOBLIN_OK) {
     co_return fail(code_from_status(validated.status), std::move(validated.message));
   }

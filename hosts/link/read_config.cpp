@@ -11,7 +11,7 @@ namespace goblin::link {
 
 std::string read_state_dir(hosts::ConfigReader& reader, std::string_view role) {
   auto fallback = hosts::default_state_directory(role, hosts::Environment::process());
-  const std::string directory = reader.string("state-dir", fallback.value_or(""));
+  std::string directory = reader.string("state-dir", fallback.value_or(""));
   if (directory.empty()) {
     reader.complain("state-dir", fallback ? "is empty: name a directory"
                                           : fallback.error().message + ": name a directory");
