@@ -44,11 +44,13 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "backends/cpu/": ("sdk/include/", "backends/common/", "backends/cpu/"),
     "backends/gpu/": ("sdk/include/", "backends/common/", "backends/gpu/"),
     "plugins/": ("sdk/include/", "sdk/graph/"),  # and its own folder, see allowed_folders
-    # And its own folder; hosts/link is how lab node and host speak to the coordinator.
+    # And its own folder; hosts/link: settings and sockets of daemons, the way to the coordinator.
     "hosts/": ("sdk/include/", "sdk/graph/", "core/", "hosts/common/", "hosts/link/"),
     "hosts/common/": ("sdk/include/", "sdk/graph/", "core/", "hosts/common/"),
     "hosts/cli/": ("sdk/include/", "sdk/graph/", "core/", "hosts/"),
     "tests/": ("",),
+    # Plugins like any author's.
+    "tests/testing/plugins/": ("sdk/include/", "tests/testing/plugins/"),
     "examples/": ("sdk/include/",),
 }
 
