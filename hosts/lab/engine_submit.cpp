@@ -23,7 +23,7 @@ net::Task<Result<std::shared_ptr<MappedRunner>>> Engine::start_runner(
     std::shared_ptr<const net::UniqueFd> memfd) {
   plugin::RunnerOptions options = options_.runner;
   options.plugin_fd = memfd->get();
-  auto client = co_await plugin::RunnerClient::start(loop_, std::move(options));
+  auto client = co_await plugin::RunnerClient::start(loop_, options);
   if (!client) {
     co_return fail(client.error().with_context("starting the lab node's runner"));
   }

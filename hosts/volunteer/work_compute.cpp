@@ -92,7 +92,7 @@ net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry
   options.memory_bytes = config_.memory_bytes;
   options.nice = config_.nice;
   GOBLIN_CO_TRY(std::unique_ptr<plugin::RunnerClient> client,
-                co_await plugin::RunnerClient::start(loop_, std::move(options)));
+                co_await plugin::RunnerClient::start(loop_, options));
   GOBLIN_CO_TRY(std::shared_ptr<SharedBuffer> arena, SharedBuffer::create(kArenaBytes));
   GOBLIN_CO_TRY(const std::uint32_t segment, co_await client->map(arena->fd(), kArenaBytes, true));
   auto runner = std::make_shared<JobRunner>();
@@ -209,7 +209,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     if (paused_) {
       runner->client->pause();
     }
-    executed = co_await runner->client->execute(std::move(request), net::Milliseconds(deadline_ms));
+    executed = co_await runner->client->execute(request, net::Milliseconds(deadline_ms));
   } else {
     executed = fail(std::move(prepared).error());
   }
@@ -251,7 +251,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     counters_.peak_bytes = std::max(counters_.peak_bytes, executed->peak_bytes);
   }
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    const EntryPtr entry = batch[i];
+    const EntryPtr& entry = batch[i];
     if (entry->cancelled) {
       continue;
     }

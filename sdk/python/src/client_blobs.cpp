@@ -51,7 +51,10 @@ class MemorySink final : public net::BlobSink {
 wire::Digest Client::serve(Memory memory) {
   const auto digest = net::sha256({memory.data, memory.size});
   const std::lock_guard lock(mutex_);
-  auto [it, fresh] = served_.try_emplace(digest, std::move(memory), 0u);
+  auto it = served_.find(digest);
+  if (it == served_.end()) {
+    it = served_.emplace(digest, std::pair(std::move(memory), 0u)).first;
+  }
   ++it->second.second;
   return digest;
 }
