@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin: runs the daemons and asks them.
+#include <malloc.h>
+
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <filesystem>
@@ -66,6 +68,15 @@ Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptio
   return hosts::ConfigReader::open(file, std::move(flags));
 }
 
+/// Pieces of blobs come and go by the thousand, 256 KiB each. By default each would be mapped, or
+/// cut off the heap's end, and given back at once: its pages zeroed anew, every time.
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+#endif
+}
+
 template <typename Config>
 int run_daemon(const std::string& role, const RoleOptions& options,
                Result<Config> (*read)(hosts::ConfigReader&), Result<void> (*run)(const Config&)) {
@@ -78,6 +89,7 @@ int run_daemon(const std::string& role, const RoleOptions& options,
     return report(config.error());
   }
   config->ready_fd = options.ready_fd;
+  keep_freed_memory();
   return report(run(*config));
 }
 
