@@ -112,11 +112,17 @@ class Tidy:
     def key(self, name: str, command: list[str]) -> str:
         """Of everything that the verdict on a file depends on, but not of where the tree lies."""
         root = str(self.tree.root)
-        parts: list[str | bytes] = ["tidy", self.version, self._text(".clang-tidy"), name]
+        parts: list[str | bytes] = ["tidy", self.version, name]
+        parts += [self._text(config) for config in self._configs(name)]
         parts += [word.replace(root, "") for word in command]
         for file in self._closure(name):
             parts += [file, self._text(file)]
         return self.cache.key(parts)
+
+    def _configs(self, name: str) -> list[str]:
+        """The .clang-tidy files of the folders above a file."""
+        above = [str(folder / ".clang-tidy") for folder in Path(name).parents]
+        return [file for file in above if (self.tree.root / file).is_file()]
 
     def _text(self, name: str) -> str:
         if name not in self._texts:

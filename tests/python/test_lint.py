@@ -179,6 +179,8 @@ def test_a_tidy_key_depends_on_content_not_on_the_place(tmp_path: Path) -> None:
 
     first = key("one", TIDY_FILES)
     assert key("two", TIDY_FILES) == first
+    nearer = {"core/.clang-tidy": "InheritParentConfig: true\n"}
+    assert key("five", TIDY_FILES | nearer) != first
     with_schema = key("four", TIDY_FILES | SCHEMA)
     assert key("four", TIDY_FILES | SCHEMA | {"core/a.capnp": "@0x2;\n"}) != with_schema
     for changed in TIDY_FILES:

@@ -98,8 +98,7 @@ class RunnerFixture : public ::testing::Test {
   }
   /// Starts a runner with one of the test plugins.
   net::Task<Result<Client>> start(std::string name, plugin::RunnerOptions options) {
-    GOBLIN_CO_TRY(const net::UniqueFd fd,
-                  plugin::make_sealed_memfd_from(plugin_path(std::move(name))));
+    GOBLIN_CO_TRY(const net::UniqueFd fd, plugin::make_sealed_memfd_from(plugin_path(name)));
     options.plugin_fd = fd.get();
     co_return co_await plugin::RunnerClient::start(*loop_, options);
   }

@@ -101,17 +101,17 @@ static goblin_status_v1 validate(void* self, const goblin_job_v1* job, goblin_te
 }
 
 /* One task for the whole vector, merged into the job's output. */
-typedef struct planner {
+typedef struct Planner {
   goblin_tensor_v1 input, output;
   int emitted;
-} planner;
+} Planner;
 
 static goblin_status_v1 planner_create(void* self, const goblin_job_v1* job,
                                        const goblin_capacity_v1* capacity,
                                        const goblin_planner_services_v1* services,
                                        const void* state, uint64_t state_size, void** out,
                                        goblin_text_v1* message) {
-  planner* made = calloc(1, sizeof *made);
+  Planner* made = calloc(1, sizeof *made);
   (void)self;
   (void)capacity;
   (void)services;
@@ -134,7 +134,7 @@ static goblin_status_v1 planner_state(void* self, const void** state, uint64_t* 
 static goblin_status_v1 planner_next(void* self, const goblin_capacity_v1* capacity,
                                      const goblin_task_sink_v1* sink, uint32_t* progress,
                                      goblin_text_v1* message) {
-  planner* p = self;
+  Planner* p = self;
   (void)capacity;
   if (!p->emitted) {
     goblin_view_v1 view;
@@ -165,7 +165,7 @@ static goblin_status_v1 planner_next(void* self, const goblin_capacity_v1* capac
 static goblin_status_v1 planner_accept(void* self, const goblin_planned_task_v1* planned,
                                        const goblin_tensor_v1* outputs, uint64_t output_count,
                                        uint32_t* disposition, goblin_text_v1* message) {
-  planner* p = self;
+  Planner* p = self;
   (void)planned;
   (void)message;
   if (outputs != NULL && output_count == 1 && p->output.shape[0] > 0) {
@@ -181,7 +181,7 @@ goblin_status_v1 planner_recall(void* self, const goblin_planned_task_v1* planne
 goblin_status_v1 planner_recall(void* self, const goblin_planned_task_v1* planned,
                                 const goblin_tensor_v1* outputs, uint64_t output_count,
                                 goblin_text_v1* message) {
-  planner* p = self;
+  Planner* p = self;
   (void)planned;
   (void)message;
   if (output_count == 1 && p->output.shape[0] > 0) {
@@ -216,27 +216,27 @@ goblin_status_v1 execute(void* self, const goblin_task_v1* task, const goblin_ba
 }
 
 /* Unused by the plugin that has no entry. */
-__attribute__((unused)) static const goblin_kind_v1 kind = {sizeof(goblin_kind_v1),
-                                                            PLAIN_TABLE_NAME,
-                                                            1,
-                                                            0,
-                                                            NULL,
-                                                            describe,
-                                                            validate,
-                                                            planner_create,
-                                                            planner_state,
-                                                            planner_next,
-                                                            planner_accept,
-                                                            PLAIN_RECALL,
-                                                            planner_finish,
-                                                            free,
-                                                            PLAIN_EXECUTE,
-                                                            PLAIN_CHECK,
-                                                            NULL};
+__attribute__((unused)) static const goblin_kind_v1 kKind = {sizeof(goblin_kind_v1),
+                                                             PLAIN_TABLE_NAME,
+                                                             1,
+                                                             0,
+                                                             NULL,
+                                                             describe,
+                                                             validate,
+                                                             planner_create,
+                                                             planner_state,
+                                                             planner_next,
+                                                             planner_accept,
+                                                             PLAIN_RECALL,
+                                                             planner_finish,
+                                                             free,
+                                                             PLAIN_EXECUTE,
+                                                             PLAIN_CHECK,
+                                                             NULL};
 
-extern const goblin_plugin_note_v1 plain_note;
+extern const goblin_plugin_note_v1 kPlainNote;
 __attribute__((section(GOBLIN_NOTE_SECTION), used))
-const goblin_plugin_note_v1 plain_note = {PLAIN_MAGIC,
+const goblin_plugin_note_v1 kPlainNote = {PLAIN_MAGIC,
                                           PLAIN_NOTE_MAJOR,
                                           PLAIN_NOTE_MINOR,
                                           PLAIN_KIND_COUNT,
@@ -251,7 +251,7 @@ __attribute__((constructor)) static void construct(void) { PLAIN_CONSTRUCTOR; }
 __attribute__((visibility("default"))) const goblin_plugin_v1* goblin_plugin_entry_v1(
     const goblin_host_v1* host);
 const goblin_plugin_v1* goblin_plugin_entry_v1(const goblin_host_v1* host) {
-  static const goblin_kind_v1* const kinds[] = {&kind};
+  static const goblin_kind_v1* const kinds[] = {&kKind};
   static const goblin_plugin_v1 table = {PLAIN_TABLE_SIZE, PLAIN_TABLE_MAJOR, PLAIN_TABLE_MINOR,
                                          kinds, 1};
 #ifdef PLAIN_ENTRY
