@@ -127,7 +127,10 @@ net::Task<Result<wire::RunnerTask>> Work::task_of(JobRunner& runner, EntryPtr en
       at.segment = runner.arena_segment;
       at.offset = arena_at + input.inline_offset;
     } else {
-      const auto& pin = entry->pins.at(i);
+      if (entry->cancelled) {
+        co_return fail(Code::kCancelled, "the lease has ended");  // its pins went with it
+      }
+      const auto pin = entry->pins.at(i);
       if (pin->size() != input.spec.size_bytes().value_or(0)) {
         co_return fail(Code::kInvalidArgument, "an input's blob has another size than its type");
       }
@@ -169,6 +172,12 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     co_return;
   }
   const std::shared_ptr<JobRunner> runner = std::move(*started_runner);
+  // Leases may end at every await: one that has ended has no pins any more.
+  std::erase_if(batch, [](const EntryPtr& entry) { return entry->cancelled; });
+  if (batch.empty()) {
+    co_return;
+  }
+  const std::uint64_t job = batch.front()->lease.job;
   busy_ = runner;
   runner->arena_used = 0;
 
@@ -190,22 +199,34 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     }
   }
   wire::Execute request;
-  std::vector<std::vector<std::uint64_t>> places(batch.size());
+  std::vector<std::vector<std::uint64_t>> places;
   std::uint32_t deadline_ms = 1;
+  std::vector<EntryPtr> wanted;
   for (std::size_t i = 0; i < batch.size() && prepared; ++i) {
     std::uint64_t own_at = 0;
     const EntryPtr& entry = batch[i];
+    std::vector<std::uint64_t> at;
     auto task = co_await task_of(*runner, entry, own ? own_segment : runner->arena_segment,
-                                 own ? own_at : runner->arena_used, places[i]);
+                                 own ? own_at : runner->arena_used, at);
+    if (entry->cancelled) {
+      continue;
+    }
     if (task) {
       request.tasks.push_back(std::move(*task));
+      wanted.push_back(entry);
+      places.push_back(std::move(at));
       deadline_ms = std::max(deadline_ms, entry->lease.deadline_ms);
     } else {
       prepared = fail(std::move(task).error());
     }
   }
-  Result<wire::Executed> executed = fail(Code::kInternal, "");
   if (prepared) {
+    batch = std::move(wanted);
+  }
+  Result<wire::Executed> executed = fail(Code::kCancelled, "every lease of the batch has ended");
+  if (prepared && batch.empty()) {
+    // Nothing is left to compute; what was mapped is unmapped below.
+  } else if (prepared) {
     if (paused_) {
       runner->client->pause();
     }
@@ -222,7 +243,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   if (!runner->inputs.empty()) {
     std::set<wire::Digest> needed;
     for (const auto& entry : leases_) {
-      if (entry->lab == lab && !entry->running && entry->lease.job == batch.front()->lease.job) {
+      if (entry->lab == lab && !entry->running && entry->lease.job == job) {
         for (const auto& input : entry->lease.inputs) {
           needed.insert(input.digest);
         }
@@ -244,6 +265,9 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
 
   wire::Results results;
   wire::Bytes payload;
+  if (batch.empty()) {
+    co_return;
+  }
   if (!executed) {
     logger_.warn("runner: " + executed.error().message);
     last_trouble_ = executed.error().message;
