@@ -176,14 +176,19 @@ void Work::hand_back_all() {
 
 void Work::pause(bool paused) {
   paused_ = paused;
-  if (busy_) {
-    if (paused) {
-      busy_->client->pause();
-    } else {
-      busy_->client->resume();
-    }
-  }
+  stop_or_go();
   work_.set();
+}
+
+void Work::stop_or_go() {
+  if (!executing_) {
+    return;
+  }
+  if (paused_ || held_back_) {
+    executing_->client->pause();
+  } else {
+    executing_->client->resume();
+  }
 }
 
 std::vector<std::uint64_t> Work::running(const LabPort& lab) const {

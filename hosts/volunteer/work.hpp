@@ -94,6 +94,8 @@ class Work {
   net::Task<Result<wire::RunnerTask>> task_of(JobRunner& runner, EntryPtr entry,
                                               std::uint32_t segment, std::uint64_t& offset,
                                               std::vector<std::uint64_t>& places);
+  /// Stops or continues the runner that computes, as pause and cap of processor time say.
+  void stop_or_go();
   void finish(const EntryPtr& entry);
   void give_back(const EntryPtr& entry, Code reason);
   net::Task<void> tidy_loop();
@@ -107,10 +109,12 @@ class Work {
   std::list<EntryPtr> leases_;  ///< in the order of arrival
   std::deque<EntryPtr> to_fetch_;
   std::map<Key, std::shared_ptr<JobRunner>> runners_;
-  std::shared_ptr<JobRunner> busy_;
+  std::shared_ptr<JobRunner> busy_;       ///< a batch is prepared, computed or hashed
+  std::shared_ptr<JobRunner> executing_;  ///< its request is outstanding
   WorkCounters counters_;
   net::Event fetch_, work_, empty_, wake_;
   bool paused_ = false, stopped_ = false;
+  bool held_back_ = false;  ///< the cap of processor time is used up for now
   double cpu_used_ = 0;
   std::string last_trouble_;
 };

@@ -227,10 +227,12 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   if (prepared && batch.empty()) {
     // Nothing is left to compute; what was mapped is unmapped below.
   } else if (prepared) {
-    if (paused_) {
-      runner->client->pause();
-    }
+    // Only while a request is outstanding is a runner ever stopped: a stopped one has no deadline.
+    executing_ = runner;
+    stop_or_go();
     executed = co_await runner->client->execute(request, net::Milliseconds(deadline_ms));
+    executing_.reset();
+    runner->client->resume();
   } else {
     executed = fail(std::move(prepared).error());
   }

@@ -17,44 +17,32 @@ net::Task<void> Work::tidy_loop() {
 
 net::Task<void> Work::govern_loop() {
   constexpr net::Milliseconds kPeriod{100};
-  std::shared_ptr<JobRunner> watched;
-  std::uint64_t last_cpu = 0;
   auto last = loop_.now();
   double debt_us = 0;
-  bool held_back = false;
   double smooth = 0;
   while (!stopped_) {
     co_await loop_.sleep(kPeriod);
     const auto at = loop_.now();
     const auto elapsed = static_cast<double>(micros(last, at));
     last = at;
-    if (busy_ != watched) {
-      watched = busy_;
-      last_cpu = watched ? watched->client->usage().cpu_us : 0;
-      debt_us = 0;
-      held_back = false;
-    }
     double used = 0;
-    if (watched && watched->client->alive()) {
+    if (const auto watched = busy_; watched && watched->client->alive()) {
       const auto usage = watched->client->usage();
-      used = static_cast<double>(usage.cpu_us - std::min(last_cpu, usage.cpu_us));
-      last_cpu = usage.cpu_us;
+      used = static_cast<double>(usage.cpu_us - std::min(watched->counted_cpu_us, usage.cpu_us));
+      watched->counted_cpu_us = usage.cpu_us;
       if (usage.resident_bytes > config_.memory_bytes + config_.memory_bytes / 10) {
         logger_.warn("a runner uses " + std::to_string(usage.resident_bytes) +
                      " bytes, more than its cap of " + std::to_string(config_.memory_bytes) +
                      ": it is ended");
         watched->client->kill();
-      } else if (config_.cpu_fraction < 1 && !paused_) {
-        debt_us += used - elapsed * config_.cpu_fraction * config_.threads;
-        debt_us = std::max(debt_us, -elapsed);
-        if (debt_us > 0 && !held_back) {
-          watched->client->pause();
-          held_back = true;
-        } else if (debt_us <= 0 && held_back) {
-          watched->client->resume();
-          held_back = false;
-        }
       }
+    }
+    if (config_.cpu_fraction < 1) {
+      // The debt outlives batches and runners, or small batches would escape the cap.
+      debt_us += used - elapsed * config_.cpu_fraction * config_.threads;
+      debt_us = std::max(debt_us, -elapsed);
+      held_back_ = debt_us > 0;
+      stop_or_go();
     }
     smooth += 0.2 * (used / std::max(elapsed, 1.0) / config_.threads - smooth);
     cpu_used_ = smooth;
