@@ -77,14 +77,10 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
   if (lease->host_id != from || lease->state != LeaseState::kRunning) return;
   Task& task = *lease->task;
   Host& host = *lease->host;
-  if (outcome.status == GOBLIN_CANCELLED) return handed_back(from, outcome.lease, now);
+  if (outcome.status == GOBLIN_CANCELLED)
+    return handed_back(from, outcome.lease, Code::kCancelled, now);
   if (outcome.status != GOBLIN_OK) {
-    const Code code = code_from_status(outcome.status);
-    if (code == Code::kExhausted)
-      task.exhausted_at = std::max(task.exhausted_at, host.spec.memory_bytes);
-    if (code == Code::kUnavailable || code == Code::kNotFound || code == Code::kCorrupt)
-      for (const BlobId blob : task.inputs) host.cache.erase(blob);
-    lease_failed(*lease, code, "failed: " + std::string(code_name(code)));
+    host_says_failed(*lease, code_from_status(outcome.status));
     return settle();
   }
   observe(*lease, outcome);
@@ -107,10 +103,24 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
   settle();
 }
 
-void SchedulerImpl::handed_back(HostId from, LeaseId id, Micros now) {
+void SchedulerImpl::host_says_failed(Lease& lease, Code code) {
+  Task& task = *lease.task;
+  Host& host = *lease.host;
+  if (code == Code::kExhausted)
+    task.exhausted_at = std::max(task.exhausted_at, host.spec.memory_bytes);
+  if (code == Code::kUnavailable || code == Code::kNotFound || code == Code::kCorrupt)
+    for (const BlobId blob : task.inputs) host.cache.erase(blob);
+  lease_failed(lease, code, "failed: " + std::string(code_name(code)));
+}
+
+void SchedulerImpl::handed_back(HostId from, LeaseId id, Code reason, Micros now) {
   advance(now);
   Lease* lease = find_lease(id);
   if (lease == nullptr || lease->host_id != from || lease->state != LeaseState::kRunning) return;
+  if (reason != Code::kUnavailable && reason != Code::kCancelled) {
+    host_says_failed(*lease, reason);
+    return settle();
+  }
   Task& task = *lease->task;
   say(Incident{lease->job->id, task.id, from, "handed back"});
   set_back(*lease->host);

@@ -27,7 +27,7 @@ class SchedulerImpl final : public Scheduler {
   void host_left(HostId host, Micros now) override;
   void host_evicted(HostId host, const wire::Digest& digest) override;
   void outcome(HostId from, const Outcome& outcome, Micros now) override;
-  void handed_back(HostId from, LeaseId lease, Micros now) override;
+  void handed_back(HostId from, LeaseId lease, Code reason, Micros now) override;
   void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) override;
   void fetched(LeaseId lease, Micros now) override;
   void fetch_failed(LeaseId lease, bool wrong, Micros now) override;
@@ -86,6 +86,7 @@ class SchedulerImpl final : public Scheduler {
   void end_committed(Lease& lease);
   void unlink(std::vector<Lease*>& list, Lease& lease);
   void lease_failed(Lease& lease, Code code, std::string what);
+  void host_says_failed(Lease& lease, Code code);
   void observe(Lease& lease, const Outcome& outcome);
   void expire(Host& host);
   void learn(Lease& lease);

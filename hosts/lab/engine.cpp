@@ -163,7 +163,13 @@ void Engine::pump() {
 }
 
 net::Task<void> Engine::run_clock() {
+  constexpr std::chrono::hours kTidy{1};
+  auto tidy_due = loop_.now();
   while (!stopped_) {
+    if (loop_.now() >= tidy_due) {
+      tidy_due = loop_.now() + kTidy;
+      loop_.spawn(forget_old());
+    }
     clock_.reset();
     const auto at = now();
     const auto due = scheduler_->next_wakeup();
@@ -194,7 +200,7 @@ void Engine::on(const scheduler::SendLease& action) {
   if (task == job->tasks.end()) {
     logger_.error("the scheduler leases task " + std::to_string(action.task) + " of job " +
                   std::to_string(action.job) + ", which is not prepared");
-    scheduler_->handed_back(action.host, action.lease, now());
+    scheduler_->handed_back(action.host, action.lease, Code::kUnavailable, now());
     return;
   }
   const PreparedTask& prepared = *task->second;
@@ -425,7 +431,6 @@ Result<void> Engine::results(scheduler::HostId host, const wire::Results& result
         entry.result = std::move(committed.result);
         entry.payload = std::move(committed.payload);
         entry.malformed = committed.malformed;
-        entry.digest = committed.digest;
       }
       auto& share = entry.job->shares[entry.pin];
       share.peak_bytes = std::max(share.peak_bytes, result.peak_bytes);
@@ -440,7 +445,7 @@ void Engine::handed_back(scheduler::HostId host, const wire::HandBack& message) 
   for (const auto lease : message.leases) {
     const auto it = leases_.find(lease);
     if (it != leases_.end() && it->second.host == host) {
-      scheduler_->handed_back(host, lease, now());
+      scheduler_->handed_back(host, lease, message.reason, now());
     }
   }
   pump_soon();
@@ -458,11 +463,12 @@ Result<std::shared_ptr<net::BlobSource>> Engine::find_blob(scheduler::HostId hos
   if (entry == hosts_.end() || blob == blobs_.end() || !entry->second.granted.contains(digest)) {
     return fail(Code::kNotFound, "no lease of this host names the blob");
   }
-  const auto job = find_job(blob->second.job);
-  if (!job) {
-    return fail(Code::kNotFound, "the blob's job has ended");
+  for (const auto& [number, window] : blob->second) {
+    if (const auto job = find_job(number); job && !job->ended) {
+      return std::make_shared<CountingSource>(make_view_source(window), job->counters);
+    }
   }
-  return std::make_shared<CountingSource>(make_view_source(blob->second.window), job->counters);
+  return fail(Code::kNotFound, "the blob's job has ended");
 }
 
 }  // namespace goblin::lab

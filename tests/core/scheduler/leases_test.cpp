@@ -39,7 +39,7 @@ TEST(Leases, AHostSpeaksForItsOwnLeasesOnly) {
   const SendLease lease = d.one<SendLease>();
   d.host(2);
   d.say(2, lease.lease, 5).say_failed(2, lease.lease, GOBLIN_INTERNAL);
-  d.s->handed_back(2, lease.lease, d.now);
+  d.s->handed_back(2, lease.lease, Code::kExhausted, d.now);
   EXPECT_THAT(d.take<FetchResult>(), IsEmpty());
   EXPECT_EQ(d.s->host_counts(1).leases, 1u);
   EXPECT_EQ(d.s->host_counts(1).failed, 0u);
@@ -101,12 +101,51 @@ TEST(Leases, DepartureReturnsTheTasksWithoutBlame) {
 TEST(Leases, HandedBackGoesElsewhereAtOnceAndBackAfterAPause) {
   Driver d;
   d.job(1).host(1).ready(1, 0).collect();
-  d.s->handed_back(1, d.one<SendLease>().lease, d.now);
+  d.s->handed_back(1, d.one<SendLease>().lease, Code::kUnavailable, d.now);
   EXPECT_THAT(d.take<SendLease>(), IsEmpty());
   EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("handed back"));
   EXPECT_EQ(d.s->next_wakeup(), d.now + Config{}.backoff_min);
   d.wait(Config{}.backoff_min);
   EXPECT_EQ(d.one<SendLease>().host, 1u);
+}
+
+TEST(Leases, HandedBackAsCancelledIsNoFailureEither) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (int i = 0; i < 20; ++i) {
+    const auto sent = d.take<SendLease>();
+    ASSERT_THAT(sent, SizeIs(1));
+    d.s->handed_back(1, sent[0].lease, i % 2 == 0 ? Code::kCancelled : Code::kUnavailable, d.now);
+    d.wait(Config{}.backoff_max);
+  }
+  EXPECT_EQ(d.s->job_counts(1).failed, 0u);
+  EXPECT_THAT(d.take<FailJob>(), IsEmpty());
+}
+
+TEST(Failures, HandingBackForAnotherReasonIsOne) {
+  Driver d;
+  d.job(1).host(1).host(2).ready(1, 0).collect();
+  for (std::uint32_t i = 0; i < Config{}.max_attempts; ++i) {
+    const auto sent = d.take<SendLease>();
+    ASSERT_THAT(sent, SizeIs(1)) << "attempt " << i;
+    d.s->handed_back(sent[0].host, sent[0].lease, Code::kInternal, d.now);
+    d.wait(Config{}.backoff_max);
+  }
+  EXPECT_EQ(d.s->job_counts(1).failed, Config{}.max_attempts);
+  const FailJob failed = d.one<FailJob>();
+  EXPECT_EQ(failed.error.code, Code::kInternal);
+  EXPECT_THAT(failed.error.message, HasSubstr("internal 5×"));
+}
+
+TEST(Failures, HandedBackAsExhaustedWantsMoreMemory) {
+  Driver d;
+  HostSpec large = Driver::spec(3);
+  large.memory_bytes *= 2;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.host(2).host(3, large);
+  d.s->handed_back(1, lease.lease, Code::kExhausted, d.now);
+  EXPECT_EQ(d.one<SendLease>().host, 3u) << "host 2 has no more memory than host 1";
 }
 
 TEST(Failures, GoToAnotherHost) {

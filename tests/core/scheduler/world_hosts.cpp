@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // The hosts of the simulated network and their faults.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tests/core/scheduler/world.hpp"
@@ -107,7 +108,8 @@ void World::finish(SimHost& host, LeaseId lease, std::uint64_t work, Micros comp
     after(delay(), [this, h = host.id, life = host.life, lease] {
       if (hosts_[h].life != life || !leases_.contains(lease)) return;
       leases_.erase(lease);
-      scheduler_->handed_back(h, lease, now_);
+      constexpr std::array kReasons{Code::kUnavailable, Code::kCancelled, Code::kExhausted};
+      scheduler_->handed_back(h, lease, kReasons[lease % kReasons.size()], now_);
     });
   } else {
     report(host, outcome);
