@@ -15,6 +15,9 @@ namespace goblin::log {
 namespace {
 
 class LogTest : public ::testing::Test {
+ public:
+  ~LogTest() override { std::filesystem::remove_all(directory_); }
+
  protected:
   LogTest() {
     std::string pattern = (std::filesystem::temp_directory_path() / "goblin-log-XXXXXX").string();
@@ -22,8 +25,6 @@ class LogTest : public ::testing::Test {
     options_.file = directory_ + "/daemon.log";
     options_.to_stderr = false;
   }
-  ~LogTest() override { std::filesystem::remove_all(directory_); }
-
   [[nodiscard]] Logger make() const {
     auto logger = Logger::create("goblin-test", options_);
     EXPECT_TRUE(logger.has_value()) << logger.error().message;

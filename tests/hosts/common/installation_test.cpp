@@ -13,15 +13,17 @@ namespace {
 namespace fs = std::filesystem;
 
 class InstallationTest : public ::testing::Test {
+ public:
+  ~InstallationTest() override {
+    ::unsetenv("GOBLIN_LIBDIR");
+    fs::remove_all(root_);
+  }
+
  protected:
   InstallationTest() {
     std::string pattern = (fs::temp_directory_path() / "goblin-install-XXXXXX").string();
     root_ = ::mkdtemp(pattern.data());
     ::unsetenv("GOBLIN_LIBDIR");
-  }
-  ~InstallationTest() override {
-    ::unsetenv("GOBLIN_LIBDIR");
-    fs::remove_all(root_);
   }
   std::string make(const std::string& file, bool executable = false) {
     const fs::path path = fs::path(root_) / file;
