@@ -14,11 +14,11 @@ namespace {
 
 /// Says when a coroutine's frame goes.
 struct Gone {
-  explicit Gone(bool& flag) : flag_(flag) {}
-  ~Gone() { flag_ = true; }
+  explicit Gone(bool& told) : flag(told) {}
+  ~Gone() { flag = true; }
   Gone(const Gone&) = delete;
   Gone& operator=(const Gone&) = delete;
-  bool& flag_;
+  bool& flag;
 };
 
 TEST_F(NetTest, CreateRefusesNoWorkers) {
