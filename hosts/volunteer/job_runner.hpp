@@ -15,7 +15,7 @@ struct Work::JobRunner {
   std::shared_ptr<SharedBuffer> arena;           ///< inline inputs and small outputs of a batch
   std::uint32_t arena_segment = 0;
   std::uint64_t arena_used = 0;
-  std::uint64_t task_us = 50'000;  ///< recent time of one task; says how many make a batch
+  std::uint64_t task_us = 50'000;    ///< recent time of one task; says how many make a batch
   std::uint64_t counted_cpu_us = 0;  ///< processor time that the cap has been charged for
   net::TimePoint used;
 };
