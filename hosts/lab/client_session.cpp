@@ -8,6 +8,8 @@ namespace {
 
 /// Events of one job follow each other at this distance at least.
 constexpr net::Milliseconds kEventPause{100};
+/// Requests of one client at once; the next one is read when one is answered.
+constexpr std::size_t kMaxRequests = 64;
 
 bool has_ended(const wire::JobStatus& status) {
   return status.state == wire::JobState::kDone || status.state == wire::JobState::kFailed ||
@@ -23,7 +25,8 @@ ClientSession::ClientSession(net::Loop& loop, Engine& engine, store::Staging& st
       staging_(staging),
       daemon_(std::move(daemon)),
       channel_(std::move(channel)),
-      outgoing_(loop) {
+      outgoing_(loop),
+      room_(loop) {
   blobs_ = net::BlobExchange::create(
       loop_, *channel_, [this](const wire::Digest& digest) { return find_blob(digest); });
 }
@@ -45,6 +48,11 @@ net::Task<void> ClientSession::run() {
       if (!request) {
         break;
       }
+      while (under_way_ >= kMaxRequests) {
+        room_.reset();
+        co_await room_.wait();
+      }
+      ++under_way_;
       loop_.spawn(answer(shared_from_this(), std::move(*request), std::move(frame->fds)));
     } else if (!blobs_->handle(std::move(*frame))) {
       break;
@@ -87,8 +95,11 @@ net::Task<void> ClientSession::answer(std::shared_ptr<ClientSession> self, wire:
   net::Frame frame = net::make_frame(wire::FrameType::kReply, reply);
   frame.fds = std::move(out);
   self->outgoing_.push(std::move(frame));
-  if (body && watched != 0) {
+  --self->under_way_;
+  self->room_.set();
+  if (body && watched != 0 && self->watched_.insert(watched).second) {
     co_await self->watch(self, watched);
+    self->watched_.erase(watched);
   }
 }
 
@@ -217,10 +228,15 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
       used.push_back(input.stage);
     }
   }
+  for (const auto stage : used) {
+    stages_.erase(stage);  // the client's end must not take it away while it is submitted
+  }
   auto reply = co_await engine_.submit(std::move(body), std::move(fds));
-  if (reply) {
-    for (const auto stage : used) {
-      stages_.erase(stage);  // the job owns it now
+  for (const auto stage : used) {
+    if (!reply && !closed_) {
+      stages_.insert(stage);
+    } else if (!reply) {
+      engine_.unstage(stage);
     }
   }
   co_return reply;
@@ -235,8 +251,13 @@ net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
                      "array '" + input.name + "': a blob is row-major and begins at byte 0");
     }
     GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(bytes));
+    if (closed_) {
+      engine_.unstage(file.number);
+      co_return fail(Code::kUnavailable, "the client has gone");
+    }
     stages_.insert(file.number);
-    auto sink = std::make_shared<SlotSink>(file.fd.get(), 0, bytes);
+    auto fd = std::make_shared<const net::UniqueFd>(std::move(file.fd));
+    auto sink = std::make_shared<SlotSink>(std::move(fd), 0, bytes);
     auto fetched = co_await blobs_->fetch(input.digest, 0, sink);
     if (!fetched) {
       co_return fail(fetched.error().with_context("array '" + input.name + "'"));

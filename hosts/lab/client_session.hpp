@@ -52,6 +52,9 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
   std::unique_ptr<net::BlobExchange> blobs_;
   std::set<std::uint64_t> stages_;                        ///< made for this client
   std::unordered_map<wire::Digest, TensorFile> results_;  ///< over TLS: what it may pull
+  std::size_t under_way_ = 0;                             ///< requests
+  std::set<std::uint64_t> watched_;                       ///< jobs
+  net::Event room_;
   bool closed_ = false;
 };
 

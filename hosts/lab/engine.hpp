@@ -34,8 +34,7 @@ class HostPort {
   /// Queues a frame; a lost connection shows elsewhere.
   virtual void send(net::Frame frame) = 0;
   virtual net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
-                                                 std::shared_ptr<net::BlobSink> sink,
-                                                 net::Milliseconds limit) = 0;
+                                                 std::shared_ptr<SlotSink> sink) = 0;
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
 };
@@ -132,8 +131,7 @@ class Engine {
     std::shared_ptr<Job> job;
     std::shared_ptr<const PreparedTask> task;
     wire::TaskResult result;
-    wire::Bytes payload;  ///< inline bytes of its outputs, one after another
-    wire::Digest digest;
+    wire::Bytes payload;     ///< inline bytes of its outputs, one after another
     bool answered = false;   ///< the first result counts; the scheduler hears of others, too
     bool malformed = false;  ///< outputs that are not what the task asks for
     std::optional<Slot> slot;
@@ -175,8 +173,11 @@ class Engine {
   net::Task<void> run_job(JobPtr job);
   net::Task<Result<void>> open_plan(JobPtr job);
   net::Task<Result<void>> replay_accepted(JobPtr job);
-  Result<void> open_inputs(Job& job, std::vector<net::UniqueFd>& fds);
-  Result<void> open_outputs(Job& job, std::vector<net::UniqueFd>& fds, bool fresh);
+  net::Task<Result<void>> start_runners(JobPtr job);
+  net::Task<void> planner_broke(JobPtr job, Error error);
+  /// `fds`: what came with the submission; null after a restart.
+  Result<void> open_inputs(Job& job, std::vector<net::UniqueFd>* fds);
+  Result<void> open_outputs(Job& job, std::vector<net::UniqueFd>* fds);
   void remove_stages(const Job& job, bool outputs_too);
   net::Task<void> forget_old();
   net::Task<void> finish_job(JobPtr job);
@@ -205,6 +206,8 @@ class Engine {
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task, Slot slot,
       bool writable);
   net::Task<void> release_slot(JobPtr job, Slot slot);
+  /// The task's result was withdrawn: views on it have other bytes from now on.
+  void forget_views_of(Job& job, std::uint64_t task);
   net::Task<Result<std::vector<wire::TensorAt>>> inputs_at(
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task);
 
@@ -246,11 +249,8 @@ class Engine {
   std::vector<wire::Digest> host_pins_{{}};  ///< by number; number 0 is no host
   LeaseMap leases_;
   std::unordered_map<std::uint64_t, Queues> queues_;  ///< by job
-  struct Blob {
-    std::uint64_t job = 0;
-    TensorFile window;
-  };
-  std::unordered_map<wire::Digest, Blob> blobs_;
+  /// Who has a blob's bytes: jobs with the same array have the same blobs.
+  std::unordered_map<wire::Digest, std::map<std::uint64_t, TensorFile>> blobs_;
   struct Outgoing {
     wire::Leases message;
     wire::Bytes payload;

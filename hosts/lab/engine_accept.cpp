@@ -9,6 +9,8 @@ namespace {
 
 /// Runner requests stay well below the cap of their frame.
 constexpr std::size_t kBatch = 256;
+/// A batch ends when it has this much to copy: its deadline must hold.
+constexpr std::uint64_t kBatchBytes = 512u << 20;
 
 }  // namespace
 
@@ -27,23 +29,34 @@ void Engine::on(const scheduler::AcceptResult& action) {
 
 net::Task<void> Engine::accept_loop(JobPtr job) {
   const std::uint64_t number = job->record.job;
-  while (!job->ended && !queues_[number].accept.empty()) {
+  const std::uint32_t plan = job->planner_starts;
+  while (!job->ended && job->planner_starts == plan && !queues_[number].accept.empty()) {
     auto& waiting = queues_[number].accept;
-    const std::size_t n = std::min(waiting.size(), kBatch);
+    std::size_t n = 0;
+    for (std::uint64_t bytes = 0; n < std::min(waiting.size(), kBatch) && bytes < kBatchBytes;
+         ++n) {
+      const auto lease = leases_.find(waiting[n].lease);
+      bytes += lease == leases_.end() || !lease->second.slot ? 0 : lease->second.slot->bytes;
+    }
     std::vector<scheduler::AcceptResult> batch(waiting.begin(),
                                                waiting.begin() + static_cast<std::ptrdiff_t>(n));
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
     auto done = co_await accept_batch(job, std::move(batch));
-    if (job->ended) {
+    if (job->ended || job->planner_starts != plan) {
       co_return;
     }
     if (!done) {
-      co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
+      Error error = std::move(done).error();
+      if (job->planner && !job->planner->client().alive()) {
+        co_await planner_broke(job, std::move(error));
+      } else {
+        co_await end_job(job, wire::JobState::kFailed, std::move(error));
+      }
       co_return;
     }
     pump_soon();
   }
-  if (const auto it = queues_.find(number); it != queues_.end()) {
+  if (const auto it = queues_.find(number); it != queues_.end() && job->planner_starts == plan) {
     it->second.accepting = false;
   }
 }
@@ -51,6 +64,10 @@ net::Task<void> Engine::accept_loop(JobPtr job) {
 net::Task<Result<void>> Engine::accept_batch(JobPtr job,
                                              std::vector<scheduler::AcceptResult> batch) {
   auto runner = job->planner;
+  const std::uint32_t plan = job->planner_starts;
+  if (!runner) {
+    co_return fail(Code::kUnavailable, "the planner is gone");
+  }
   wire::Accept request;
   auto kept_records = std::make_shared<std::vector<store::AcceptedRecord>>();
   auto& records = *kept_records;
@@ -95,7 +112,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
     return journal.record_accepted(*kept_records);
   };
   GOBLIN_CO_TRY_VOID(co_await with_journal(write));
-  if (job->ended) {
+  if (job->ended || job->planner_starts != plan) {
     co_return Result<void>{};
   }
   for (std::size_t i = 0; i < batch.size(); ++i) {

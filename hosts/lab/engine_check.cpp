@@ -20,6 +20,8 @@ std::array<std::uint8_t, 32> draw_seed() {
 
 /// Runner requests stay well below the cap of their frame.
 constexpr std::size_t kBatch = 256;
+/// A batch ends when it judges this much work: its deadline must hold.
+constexpr double kBatchFlops = 4e13;
 
 scheduler::Verdict verdict_of(const wire::CheckedTask& checked) {
   if (checked.status != GOBLIN_OK) {
@@ -52,14 +54,19 @@ void Engine::on(const scheduler::CheckResult& action) {
 
 net::Task<void> Engine::check_loop(JobPtr job) {
   const std::uint64_t number = job->record.job;
-  while (!job->ended && !queues_[number].check.empty()) {
+  const std::uint32_t plan = job->planner_starts;
+  while (!job->ended && job->planner_starts == plan && !queues_[number].check.empty()) {
     auto& waiting = queues_[number].check;
-    const std::size_t n = std::min(waiting.size(), kBatch);
+    std::size_t n = 0;
+    for (double flops = 0; n < std::min(waiting.size(), kBatch) && flops < kBatchFlops; ++n) {
+      const auto lease = leases_.find(waiting[n]);
+      flops += lease == leases_.end() ? 0 : lease->second.task->planned.flops;
+    }
     std::vector<std::uint64_t> batch(waiting.begin(),
                                      waiting.begin() + static_cast<std::ptrdiff_t>(n));
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
     auto answer = co_await run_checks(job, batch);
-    if (job->ended) {
+    if (job->ended || job->planner_starts != plan) {
       co_return;
     }
     std::unordered_map<std::uint64_t, const wire::CheckedTask*> by_lease;
@@ -90,7 +97,7 @@ net::Task<void> Engine::check_loop(JobPtr job) {
     }
     pump_soon();
   }
-  if (const auto it = queues_.find(number); it != queues_.end()) {
+  if (const auto it = queues_.find(number); it != queues_.end() && job->planner_starts == plan) {
     it->second.checking = false;
   }
 }
@@ -100,7 +107,12 @@ net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
   constexpr std::uint32_t kMaxStarts = 3;
   if (!job->checker && job->checker_starts < kMaxStarts) {
     ++job->checker_starts;
-    GOBLIN_CO_TRY(job->checker, co_await start_runner(job->memfd));
+    const auto memfd = job->memfd;
+    GOBLIN_CO_TRY(std::shared_ptr<MappedRunner> fresh, co_await start_runner(memfd));
+    if (job->ended) {
+      co_return fail(Code::kCancelled, "the job has ended");
+    }
+    job->checker = std::move(fresh);
   }
   auto runner = job->checker;
   if (!runner) {
@@ -139,8 +151,12 @@ void Engine::on(const scheduler::Recheck& action) {
 }
 
 net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
+  if (job->ended || !job->planner) {
+    co_return;
+  }
+  const std::uint32_t plan = job->planner_starts;
   auto verdict = co_await recheck_verdict(job, action.task);
-  if (job->ended) {
+  if (job->ended || job->planner_starts != plan) {
     co_return;
   }
   if (!verdict) {
@@ -162,9 +178,10 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
     auto done = co_await with_journal([number, task](store::LabJournal& journal) {
       return journal.withdraw_accepted(number, task);
     });
-    if (job->ended) {
+    if (job->ended || job->planner_starts != plan) {
       co_return;
     }
+    forget_views_of(*job, task);
     if (!done) {
       co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
       co_return;
@@ -190,11 +207,15 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
   // The task is prepared again, for the check and for a second run.
   GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, co_await prepare(job, record->planned));
   job->tasks.insert_or_assign(id, task);
+  const std::uint32_t plan = job->planner_starts;
   Slot slot;
   const bool merged = record->merged;
   if (merged) {
     GOBLIN_CO_TRY(slot, job->results.allocate(SlotLayout::of(task->planned.outputs).total));
     auto planner = job->planner;
+    if (!planner) {
+      co_return fail(Code::kUnavailable, "the planner is gone");
+    }
     wire::Recall request;
     request.task = task->planned;
     auto outputs = co_await outputs_at(job, *planner, task, slot, true);
@@ -206,7 +227,9 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
       recalled = fail(std::move(outputs).error());
     }
     if (!recalled || recalled->status != GOBLIN_OK) {
-      co_await release_slot(job, slot);
+      if (job->planner_starts == plan) {
+        co_await release_slot(job, slot);
+      }
       co_return fail(Code::kUnsupported, "the result cannot be recalled");
     }
   } else {
@@ -231,7 +254,7 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
       answer = fail(std::move(at).error());
     }
   }
-  if (merged && !job->ended) {
+  if (merged && !job->ended && job->planner_starts == plan) {
     co_await release_slot(job, slot);
   }
   if (!answer) {

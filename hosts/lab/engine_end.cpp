@@ -24,7 +24,10 @@ void Engine::close_job(Job& job) {
   job.planner.reset();
   job.checker.reset();
   const std::uint64_t number = job.record.job;
-  std::erase_if(blobs_, [number](const auto& item) { return item.second.job == number; });
+  for (auto it = blobs_.begin(); it != blobs_.end();) {
+    it->second.erase(number);
+    it = it->second.empty() ? blobs_.erase(it) : std::next(it);
+  }
   queues_.erase(number);
   job.tasks.clear();
   job.kept.clear();
@@ -34,6 +37,9 @@ void Engine::close_job(Job& job) {
 }
 
 net::Task<void> Engine::finish_job(JobPtr job) {
+  if (job->ended || !job->planner) {
+    co_return;
+  }
   job->record.state = wire::JobState::kFinishing;
   touch(*job);
   auto runner = job->planner;
@@ -44,7 +50,10 @@ net::Task<void> Engine::finish_job(JobPtr job) {
   Error error;
   if (!done) {
     error = done.error().with_context("finishing " + job->record.kind);
-  } else if (done->status != GOBLIN_OK) {
+    co_await planner_broke(job, std::move(error));
+    co_return;
+  }
+  if (done->status != GOBLIN_OK) {
     error = Error{code_from_status(done->status), done->message};
   } else {
     co_await end_job(job, wire::JobState::kDone, std::move(error));
@@ -70,11 +79,21 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
                                  bytes);
   };
   auto written = co_await with_journal(write);
-  if (!written) {
-    logger_.error("journal: " + written.error().message);
-  }
-  remove_stages(*job, state != wire::JobState::kDone);
   job->inputs.clear();
+  job->outputs.clear();
+  job->memfd.reset();
+  if (!written) {
+    // A restart will run it again: its files stay.
+    logger_.error("journal: " + written.error().message);
+    job->record.status = static_cast<int>(written.error().code);
+    job->record.message =
+        "the end of the job cannot be journalled, so it will run again after a "
+        "restart: " +
+        written.error().message;
+    state = wire::JobState::kFailed;
+  } else {
+    remove_stages(*job, state != wire::JobState::kDone);
+  }
   // Only now may a client see the end: what it sees is what a restart would show.
   job->record.state = state;
   logger_.info("job " + std::to_string(number) + " has ended" +

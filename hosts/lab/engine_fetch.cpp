@@ -52,7 +52,7 @@ void Engine::store_inline(std::uint64_t lease) {
 
 net::Task<void> Engine::fetch(std::uint64_t lease) {
   const auto first = leases_.find(lease);
-  if (first == leases_.end()) {
+  if (first == leases_.end() || first->second.job->ended) {
     co_return;
   }
   const JobPtr job = first->second.job;
@@ -67,6 +67,7 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
   }
   const auto port = host->second.port;
   const SlotLayout layout = SlotLayout::of(task->planned.outputs);
+  const std::uint32_t plan = job->planner_starts;
   auto slot = job->results.allocate(layout.total);
   if (!slot) {
     co_await end_job(job, wire::JobState::kFailed, std::move(slot).error());
@@ -83,12 +84,11 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
       disk = !done;
       continue;
     }
-    auto sink = std::make_shared<SlotSink>(job->results.fd(*slot), slot->offset + layout.offsets[i],
-                                           layout.sizes[i]);
-    // A minute, and more for bytes at the least rate that a host may have.
-    const net::Milliseconds limit(60'000 + static_cast<std::int64_t>(layout.sizes[i] / 64));
-    auto fetched = co_await port->fetch(output.digest, sink, limit);
-    if (job->ended) {
+    auto sink = std::make_shared<SlotSink>(job->results.shared_fd(*slot),
+                                           slot->offset + layout.offsets[i], layout.sizes[i]);
+    auto fetched = co_await port->fetch(output.digest, sink);
+    sink->abandon();
+    if (job->ended || job->planner_starts != plan) {
       co_return;
     }
     if (!fetched) {
@@ -102,7 +102,7 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     }
   }
   const auto it = leases_.find(lease);
-  if (it == leases_.end()) {
+  if (it == leases_.end()) {  // cancelled, or the plan was opened anew
     co_await release_slot(job, *slot);
     co_return;
   }
@@ -141,7 +141,6 @@ net::Task<Result<std::vector<wire::TensorAt>>> Engine::outputs_at(
     JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task, Slot slot,
     bool writable) {
   const SlotLayout layout = SlotLayout::of(task->planned.outputs);
-  // One map of a file serves reading and writing: runners of the lab side may write their results.
   GOBLIN_CO_TRY(const std::uint32_t segment,
                 co_await runner.segment(slot.stage, job->results.fd(slot),
                                         job->results.file_bytes(slot), writable));

@@ -24,13 +24,17 @@ Result<std::uint64_t> file_size(int fd, const std::string& what) {
   return static_cast<std::uint64_t>(info.st_size);
 }
 
-/// The descriptor that came with the frame, or the path opened anew.
-Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>& fds, std::uint32_t index,
+/// The descriptor that came with the frame; after a restart, the path opened anew.
+Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t index,
                                 const std::string& path, int flags, const std::string& what) {
-  if (index < fds.size() && fds[index]) {
-    return std::move(fds[index]);
+  if (fds != nullptr) {
+    if (index >= fds->size() || !(*fds)[index]) {
+      return fail(Code::kInvalidArgument, what + ": descriptor " + std::to_string(index) +
+                                              " is missing, or another array names it, too");
+    }
+    return std::move((*fds)[index]);
   }
-  net::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC));
+  net::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) {
     return fail(Code::kNotFound, what + ": '" + path + "' cannot be opened: " +
                                      std::strerror(errno) + "; submit the job again");
@@ -40,7 +44,7 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>& fds, std::uint32_t i
 
 }  // namespace
 
-Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>& fds) {
+Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>* fds) {
   job.inputs.clear();
   for (const auto& input : job.record.inputs) {
     TensorFile tensor;
@@ -71,7 +75,8 @@ Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>& fds) {
   return {};
 }
 
-Result<void> Engine::open_outputs(Job& job, std::vector<net::UniqueFd>& fds, bool fresh) {
+Result<void> Engine::open_outputs(Job& job, std::vector<net::UniqueFd>* fds) {
+  const bool fresh = fds != nullptr;
   job.outputs.clear();
   if (fresh) {
     job.record.output_stages.assign(job.record.outputs.size(), 0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Jobs run: their plan is opened, tasks are planned.
 #include <algorithm>
+#include <set>
 
 #include "hosts/lab/engine.hpp"
 
@@ -21,50 +22,68 @@ wire::Capacity Engine::capacity_now() const {
   return capacity;
 }
 
+net::Task<Result<void>> Engine::start_runners(JobPtr job) {
+  if (!job->planner) {  // after a restart of this daemon or of the planner
+    GOBLIN_CO_TRY_VOID(open_inputs(*job, nullptr));
+    GOBLIN_CO_TRY_VOID(open_outputs(*job, nullptr));
+    GOBLIN_CO_TRY(const PluginFile file,
+                  co_await plugins_.find(job->record.plugin, job->record.kind_index));
+    job->memfd = file.memfd;
+    auto planner = co_await start_runner(file.memfd);
+    if (!planner || job->ended) {
+      co_return planner ? Result<void>{} : fail(std::move(planner).error());
+    }
+    job->planner = std::move(*planner);
+  }
+  const auto memfd = job->memfd;
+  auto checker = co_await start_runner(memfd);
+  if (!checker || job->ended) {
+    co_return checker ? Result<void>{} : fail(std::move(checker).error());
+  }
+  job->checker = std::move(*checker);
+  co_return Result<void>{};
+}
+
 net::Task<void> Engine::run_job(JobPtr job) {
+  constexpr net::Milliseconds kRetry{5'000};
+  const bool resumed = !job->planner;
   Result<void> outcome;
-  if (!job->planner) {  // after a restart
-    std::vector<net::UniqueFd> none;
-    outcome = open_inputs(*job, none);
-    if (outcome) {
-      outcome = open_outputs(*job, none, false);
+  while (!job->ended && !stopped_) {
+    outcome = co_await start_runners(job);
+    const bool later =
+        !outcome && resumed &&
+        (outcome.error().code == Code::kUnavailable || outcome.error().code == Code::kExhausted);
+    if (!later) {
+      break;
     }
-    if (outcome) {
-      auto file = co_await plugins_.find(job->record.plugin, job->record.kind_index);
-      if (file) {
-        job->memfd = file->memfd;
-        auto runner = co_await start_runner(job->memfd);
-        if (runner) {
-          job->planner = std::move(*runner);
-        } else {
-          outcome = fail(std::move(runner).error());
-        }
-      } else {
-        outcome = fail(std::move(file).error());
-      }
-    }
+    // What was accepted is not thrown away because a plugin or a disk cannot be reached just now.
+    logger_.warn("job " + std::to_string(job->record.job) + " waits: " + outcome.error().message);
+    job->record.message = outcome.error().message;
+    touch(*job);
+    co_await loop_.sleep(kRetry);
   }
-  if (outcome && !job->ended) {
-    auto checker = co_await start_runner(job->memfd);
-    if (checker) {
-      job->checker = std::move(*checker);
-    } else {
-      outcome = fail(std::move(checker).error());
-    }
-  }
+  job->record.message.clear();
   // Tiles are cut for the hosts at hand: wait for the first one.
   while (outcome && !job->ended && capacity_now().hosts == 0) {
     hosts_changed_.reset();
     co_await hosts_changed_.wait();
   }
+  bool opened = false;
   if (outcome && !job->ended) {
     outcome = co_await open_plan(job);
+    opened = true;
   }
   if (job->ended) {
     co_return;
   }
   if (!outcome) {
-    co_await end_job(job, wire::JobState::kFailed, std::move(outcome).error());
+    Error error = std::move(outcome).error();
+    const bool broke = opened && job->planner && !job->planner->client().alive();
+    if (broke) {
+      co_await planner_broke(job, std::move(error));
+    } else {
+      co_await end_job(job, wire::JobState::kFailed, std::move(error));
+    }
     co_return;
   }
   job->record.state = wire::JobState::kRunning;
@@ -139,10 +158,11 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
   if (!records) {
     co_return fail(std::move(records).error());
   }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
   auto runner = job->planner;
-  scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
-                      now());
-  job->scheduled = true;
+  job->restored.clear();
   constexpr std::size_t kBatch = 256;
   for (std::size_t first = 0; first < records->size(); first += kBatch) {
     wire::Accept request;
@@ -165,6 +185,9 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
     }
     GOBLIN_CO_TRY(wire::Accepted answer,
                   co_await runner->client().accept(request, options_.plan_deadline));
+    if (job->ended) {
+      co_return fail(Code::kCancelled, "the job has ended");
+    }
     for (const auto& item : answer.tasks) {
       if (item.status != GOBLIN_OK) {
         co_return fail(code_from_status(item.status), "taking up accepted task " +
@@ -172,16 +195,25 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
                                                           " after a restart: " + item.message);
       }
     }
-    for (std::size_t i = first; i < last; ++i) {
-      const auto& record = (*records)[i];
-      scheduler_->restore_accepted(number, record.task, record.planned.flops, id_of(record.host));
-      ++job->shares[record.host].accepted;
-    }
   }
   auto quarantined = co_await with_journal(
       [number](store::LabJournal& journal) { return journal.quarantines(number); });
   if (!quarantined) {
     co_return fail(std::move(quarantined).error());
+  }
+  if (job->ended) {
+    co_return fail(Code::kCancelled, "the job has ended");
+  }
+  // From here on nothing waits: the scheduler learns all of it before it acts.
+  scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
+                      now());
+  job->scheduled = true;
+  for (const auto& record : *records) {
+    scheduler_->restore_accepted(number, record.task, record.planned.flops, id_of(record.host));
+    job->restored.insert(record.task);
+    if (job->planner_starts == 0) {
+      ++job->shares[record.host].accepted;
+    }
   }
   for (const auto& record : *quarantined) {
     auto& share = job->shares[record.host];
@@ -229,7 +261,49 @@ Result<std::shared_ptr<PreparedTask>> Engine::bind(Job& job, wire::PlannedTask p
   return task;
 }
 
+net::Task<void> Engine::planner_broke(JobPtr job, Error error) {
+  constexpr std::uint32_t kMaxStarts = 3;
+  if (job->ended) {
+    co_return;
+  }
+  if (job->planner_starts >= kMaxStarts) {
+    co_await end_job(job, wire::JobState::kFailed, std::move(error));
+    co_return;
+  }
+  // As after a restart of the daemon: the plan's state and the journal have all that counts.
+  ++job->planner_starts;
+  logger_.warn("job " + std::to_string(job->record.job) +
+               ": its plan is opened anew: " + error.message);
+  note_incident(*job, 0, {}, "the planner broke", error.message);
+  const std::uint64_t number = job->record.job;
+  if (job->scheduled) {
+    scheduler_->remove_job(number, now());
+    job->scheduled = false;
+  }
+  for (const auto& runner : {job->planner, job->checker}) {
+    if (runner) {
+      runner->client().kill();
+    }
+  }
+  job->planner.reset();
+  job->checker.reset();
+  std::erase_if(leases_, [&job](const auto& item) { return item.second.job == job; });
+  queues_.erase(number);
+  job->tasks.clear();
+  std::set<std::uint64_t> stages;
+  for (const auto& [task, kept] : job->kept) {
+    stages.insert(kept.slot.stage);
+  }
+  job->kept.clear();
+  job->results.reset(stages);
+  loop_.spawn(run_job(job));
+}
+
 net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
+  if (job->ended || !job->planner) {
+    co_return;
+  }
+  const std::uint32_t plan = job->planner_starts;
   auto runner = job->planner;
   const std::uint64_t number = job->record.job;
   wire::PlanNext request;
@@ -239,12 +313,12 @@ net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
   request.capacity.threads = action.threads;
   request.max_tasks = action.max_tasks;
   auto planned = co_await runner->client().plan_next(std::move(request), options_.plan_deadline);
-  if (job->ended) {
+  if (job->ended || job->planner_starts != plan) {
     co_return;
   }
   if (!planned) {
-    co_await end_job(job, wire::JobState::kFailed,
-                     planned.error().with_context("planning " + job->record.kind));
+    Error error = planned.error().with_context("planning " + job->record.kind);
+    co_await planner_broke(job, std::move(error));
     co_return;
   }
   const bool exhausted = planned->status == GOBLIN_EXHAUSTED;
@@ -255,8 +329,11 @@ net::Task<void> Engine::plan_more(JobPtr job, scheduler::PlanMore action) {
   }
   for (auto& item : planned->tasks) {
     const std::uint64_t id = item.id;
+    if (job->restored.erase(id) != 0) {
+      continue;  // accepted, or being checked again
+    }
     auto task = co_await prepare(job, std::move(item));
-    if (job->ended) {
+    if (job->ended || job->planner_starts != plan) {
       co_return;
     }
     if (!task) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // From a planned task to one that can be leased: its inputs are hashed, or read when small.
 #include <algorithm>
+#include <cstring>
 
 #include "hosts/lab/engine.hpp"
 
@@ -99,6 +100,25 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
   co_return task;
 }
 
+void Engine::forget_views_of(Job& job, std::uint64_t task) {
+  wire::View view;
+  view.source = GOBLIN_SOURCE_TASK_RESULT;
+  view.task = task;
+  std::erase_if(job.view_digests, [&](const auto& item) {
+    std::uint32_t source = 0;
+    std::uint64_t of = 0;
+    std::memcpy(&source, item.first.data(), sizeof source);
+    std::memcpy(&of, item.first.data() + sizeof view.source + sizeof view.index, sizeof of);
+    if (source != view.source || of != task) {
+      return false;
+    }
+    if (const auto blob = blobs_.find(item.second); blob != blobs_.end()) {
+      blob->second.erase(job.record.job);
+    }
+    return true;
+  });
+}
+
 net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<PreparedTask> task) {
   auto join = std::make_shared<HashJoin>(loop_);
   for (std::size_t i = 0; i < task->inputs.size(); ++i) {
@@ -130,7 +150,7 @@ net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<Prepare
     }
     task->inputs[index].digest = *digest;
     job->view_digests.emplace(view_key(task->planned.inputs[index]), *digest);
-    blobs_.insert_or_assign(*digest, Blob{job->record.job, task->windows[index]});
+    blobs_[*digest].insert_or_assign(job->record.job, task->windows[index]);
   }
   co_return Result<void>{};
 }

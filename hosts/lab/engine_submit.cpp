@@ -111,8 +111,15 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     estimated.min_task_bytes = validated.min_task_bytes;
     co_return wire::ReplyBody(std::move(estimated));
   }
-  GOBLIN_CO_TRY_VOID(open_inputs(*job, fds));
-  GOBLIN_CO_TRY_VOID(open_outputs(*job, fds, true));
+  GOBLIN_CO_TRY_VOID(open_inputs(*job, &fds));
+  if (auto opened = open_outputs(*job, &fds); !opened) {
+    for (const auto stage : job->record.output_stages) {
+      if (stage != 0) {
+        (void)staging_.remove(stage);
+      }
+    }
+    co_return fail(std::move(opened).error());
+  }
   auto write = [job](store::LabJournal& journal) { return journal.add_job(job->record); };
   auto number = co_await with_journal(write);
   if (!number) {

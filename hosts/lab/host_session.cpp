@@ -4,6 +4,9 @@
 namespace goblin::lab {
 namespace {
 
+/// A result that is being fetched may rest so long.
+constexpr net::Milliseconds kSilence{120'000};
+
 net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(Engine& engine,
                                                               scheduler::HostId host,
                                                               wire::Digest digest) {
@@ -106,13 +109,22 @@ Result<void> HostSession::handle(net::Frame frame) {
 }
 
 net::Task<Result<std::uint64_t>> HostSession::fetch(wire::Digest digest,
-                                                    std::shared_ptr<net::BlobSink> sink,
-                                                    net::Milliseconds limit) {
+                                                    std::shared_ptr<SlotSink> sink) {
   const auto self = shared_from_this();
-  auto fetched = co_await net::within(loop_, limit, blobs_->fetch(digest, 0, std::move(sink)));
-  if (!fetched) {
-    co_return fail(Code::kUnavailable, "the host did not deliver a result within " +
-                                           std::to_string(limit.count()) + " ms");
+  std::optional<Result<std::uint64_t>> fetched;
+  net::Event done(loop_);
+  auto transfer = blobs_->fetch(digest, 0, sink);
+  auto running = net::detail::store_and_set(transfer, fetched, done);
+  running.start();
+  // Results of one host take turns on its link: what counts is that bytes of this one come at all.
+  std::uint64_t seen = 0;
+  while (!fetched) {
+    const bool ended = co_await done.wait_for(kSilence);
+    if (!ended && sink->received() == seen) {
+      co_return fail(Code::kUnavailable, "the host sent nothing of a result for " +
+                                             std::to_string(kSilence.count()) + " ms");
+    }
+    seen = sink->received();
   }
   co_return std::move(*fetched);
 }

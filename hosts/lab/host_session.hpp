@@ -21,8 +21,8 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
 
   [[nodiscard]] const wire::Digest& pin() const override { return channel_->peer().pin; }
   void send(net::Frame frame) override { outgoing_.push(std::move(frame)); }
-  net::Task<Result<std::uint64_t>> fetch(wire::Digest digest, std::shared_ptr<net::BlobSink> sink,
-                                         net::Milliseconds limit) override;
+  net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
+                                         std::shared_ptr<SlotSink> sink) override;
   [[nodiscard]] std::uint64_t bytes_sent() const override { return channel_->bytes_sent(); }
   [[nodiscard]] std::uint64_t bytes_received() const override { return channel_->bytes_received(); }
 

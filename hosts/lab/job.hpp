@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/plugin/runner_client.hpp"
@@ -86,12 +87,15 @@ struct Job {
   std::shared_ptr<const net::UniqueFd> memfd;  ///< the plugin, sealed
   std::shared_ptr<MappedRunner> planner, checker;
   std::uint32_t checker_starts = 0;
+  std::uint32_t planner_starts = 0;
   bool scheduled = false;  ///< the scheduler knows it
   bool ended = false;      ///< done, failed or cancelled: coroutines that come back stop
 
   ResultStore results;
   std::unordered_map<std::uint64_t, std::shared_ptr<const PreparedTask>> tasks;
   std::unordered_map<std::uint64_t, Kept> kept;
+  std::unordered_set<std::uint64_t> restored;  ///< accepted before the plan was opened anew: a
+                                               ///< planner that emits them again is not listened to
   std::unordered_map<std::string, wire::Digest> view_digests;
 
   double flops_total = 0, bytes_least = 0;

@@ -93,12 +93,27 @@ Result<void> ResultStore::write(const Slot& slot, std::uint64_t within, wire::By
   return write_all(fd(slot), slot.offset + within, bytes);
 }
 
+void ResultStore::reset(const std::set<std::uint64_t>& keep) {
+  for (const auto& [number, file] : files_) {
+    if (!keep.contains(number)) {
+      (void)staging_.remove(number);
+    }
+  }
+  files_.clear();
+  arena_ = 0;
+}
+
 void ResultStore::clear() {
   for (const auto& [number, file] : files_) {
     (void)staging_.remove(number);
   }
   files_.clear();
   arena_ = 0;
+}
+
+void SlotSink::abandon() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  abandoned_ = true;
 }
 
 Result<void> SlotSink::begin(std::uint64_t size) {
@@ -114,9 +129,14 @@ Result<void> SlotSink::write(std::uint64_t offset, wire::ByteView bytes) {
   if (offset > bytes_ || bytes.size() > bytes_ - offset) {
     return fail(Code::kInvalidArgument, "a result has more bytes than its task asks for");
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (abandoned_) {
+    return fail(Code::kCancelled, "nobody waits for this result any more");
+  }
   hash_.update(bytes);
-  auto written = write_all(fd_, offset_ + offset, bytes);
+  auto written = write_all(fd_->get(), offset_ + offset, bytes);
   disk_failed_ = !written;
+  received_ += bytes.size();
   return written;
 }
 

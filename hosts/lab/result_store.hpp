@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "core/net/blobs.hpp"
@@ -43,6 +45,8 @@ class ResultStore {
   Result<void> write(const Slot& slot, std::uint64_t within, wire::ByteView bytes);
   /// Removes every file.
   void clear();
+  /// Removes every file but these, and forgets those too: adopt() takes them up again.
+  void reset(const std::set<std::uint64_t>& keep);
 
  private:
   static constexpr std::uint64_t kArenaBytes = 4u << 20;
@@ -62,19 +66,26 @@ class ResultStore {
 /// Takes a result's bytes into its slot and hashes them. Refuses another size than expected.
 class SlotSink final : public net::BlobSink {
  public:
-  SlotSink(int fd, std::uint64_t offset, std::uint64_t bytes)
-      : fd_(fd), offset_(offset), bytes_(bytes) {}
+  SlotSink(std::shared_ptr<const net::UniqueFd> fd, std::uint64_t offset, std::uint64_t bytes)
+      : fd_(std::move(fd)), offset_(offset), bytes_(bytes) {}
   Result<void> begin(std::uint64_t size) override;
   Result<void> write(std::uint64_t offset, wire::ByteView bytes) override;
+  /// Nothing is written any more once this returns: the slot may be used for something else.
+  void abandon();
+  /// So far; any thread.
+  [[nodiscard]] std::uint64_t received() const { return received_; }
   /// Whether a write failed here, rather than the peer.
   [[nodiscard]] bool disk_failed() const { return disk_failed_; }
   /// Of everything written.
   wire::Digest digest() { return hash_.finish(); }
 
  private:
-  int fd_;
+  std::shared_ptr<const net::UniqueFd> fd_;
   std::uint64_t offset_, bytes_;
   std::atomic<bool> disk_failed_{false};
+  std::atomic<std::uint64_t> received_{0};
+  std::mutex mutex_;
+  bool abandoned_ = false;  ///< under the mutex
   net::Sha256 hash_;
 };
 
