@@ -5,6 +5,7 @@
 
 #include "hosts/volunteer/job_runner.hpp"
 #include "hosts/volunteer/lease_math.hpp"
+#include "hosts/volunteer/result_frames.hpp"
 
 namespace goblin::volunteer {
 namespace {
@@ -168,8 +169,9 @@ void Work::hand_back_all() {
     ++counters_.handed_back;
   }
   for (auto& [lab, message] : messages) {
-    message.reason = Code::kUnavailable;
-    lab->send(net::make_frame(wire::FrameType::kHandBack, message));
+    for (auto& frame : hand_back_frames(message.leases, Code::kUnavailable)) {
+      lab->send(std::move(frame));
+    }
     cancel(*lab, message.leases);
   }
 }

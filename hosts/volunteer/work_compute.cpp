@@ -6,6 +6,7 @@
 #include "core/net/sha256.hpp"
 #include "hosts/volunteer/job_runner.hpp"
 #include "hosts/volunteer/lease_math.hpp"
+#include "hosts/volunteer/result_frames.hpp"
 
 namespace goblin::volunteer {
 namespace {
@@ -265,8 +266,6 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   }
   runner->used = loop_.now();
 
-  wire::Results results;
-  wire::Bytes payload;
   if (batch.empty()) {
     co_return;
   }
@@ -276,6 +275,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   } else {
     counters_.peak_bytes = std::max(counters_.peak_bytes, executed->peak_bytes);
   }
+  ResultFrames frames([&lab](net::Frame frame) { lab->send(std::move(frame)); });
   for (std::size_t i = 0; i < batch.size(); ++i) {
     const EntryPtr& entry = batch[i];
     if (entry->cancelled) {
@@ -287,6 +287,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
       continue;
     }
     wire::TaskResult result;
+    wire::Bytes payload;  // its inline outputs
     result.lease = entry->lease.lease;
     result.fetch_us = entry->fetch_us;
     if (!executed) {
@@ -361,17 +362,10 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     } else {
       ++counters_.failed;
     }
-    results.results.push_back(std::move(result));
+    frames.add(std::move(result), std::move(payload));
     finish(entry);
-    if (payload.size() > (512u << 10)) {
-      lab->send(net::make_frame(wire::FrameType::kResults, results, std::move(payload)));
-      results.results.clear();
-      payload.clear();
-    }
   }
-  if (!results.results.empty()) {
-    lab->send(net::make_frame(wire::FrameType::kResults, results, std::move(payload)));
-  }
+  frames.flush();
 }
 
 }  // namespace goblin::volunteer
