@@ -57,7 +57,7 @@ TEST(TensorSpec, SizeInBytes) {
 }
 
 TEST(TensorSpec, RefusesWhatCannotBe) {
-  const std::int64_t kHuge = INT64_MAX;
+  constexpr std::int64_t kHuge = INT64_MAX;
   const TensorSpec bad[] = {
       {0, {1}},
       {16, {1}},
