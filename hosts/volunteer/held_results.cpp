@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/volunteer/held_results.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -28,10 +29,15 @@ class HeldSource final : public net::BlobSource {
 
 Result<std::shared_ptr<SharedBuffer>> SharedBuffer::create(std::uint64_t bytes) {
   const std::uint64_t size = std::max<std::uint64_t>(bytes, 1);
-  net::UniqueFd fd(::memfd_create("goblin-result", MFD_CLOEXEC));
+  net::UniqueFd fd(::memfd_create("goblin-result", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return fail(Code::kExhausted, "shared memory of " + std::to_string(size) +
                                       " bytes cannot be made: " + std::strerror(errno));
+  }
+  // A plugin that cut it short would end this daemon by SIGBUS when it reads.
+  if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    return fail(Code::kInternal,
+                std::string("shared memory cannot be sealed: ") + std::strerror(errno));
   }
   void* data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) {

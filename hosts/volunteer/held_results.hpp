@@ -12,7 +12,9 @@
 
 namespace goblin::volunteer {
 
-/// Shared memory that is mapped here and in a runner.
+/// Shared memory that is mapped here and in a runner. Its length is sealed. A plugin that keeps its
+/// mapping can write for as long as the memory lives, after the digest was sent too: no one relies
+/// on the bytes before they match the digest, which the lab node checks when it has fetched them.
 class SharedBuffer {
  public:
   /// A memfd of `bytes` (at least 1), mapped for reading and writing.
