@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/volunteer/lab_connection.hpp"
 
+#include <algorithm>
+
 namespace goblin::volunteer {
 namespace {
 
@@ -159,17 +161,27 @@ net::Task<void> LabConnection::write_loop(std::shared_ptr<LabConnection> self,
 
 net::Task<void> LabConnection::beat(std::shared_ptr<LabConnection> self,
                                     std::shared_ptr<net::Channel> channel) {
-  std::uint32_t round = 0;
+  // The lab node answers pings, a fraction of the channel's limit on silence apart: so a connection
+  // that has work to wait for stays, and one whose other end is gone is noticed.
+  constexpr net::Milliseconds kPing{15'000};
+  auto beat_at = self->loop_.now() + self->config_.heartbeat;
+  auto ping_at = self->loop_.now() + kPing;
   while (!self->stopped_ && channel->is_open()) {
-    (void)co_await self->stop_.wait_for(self->config_.heartbeat);
+    const auto left = std::min(beat_at, ping_at) - self->loop_.now();
+    const auto pause = std::max(std::chrono::ceil<net::Milliseconds>(left), net::Milliseconds(1));
+    (void)co_await self->stop_.wait_for(pause);
     if (self->stopped_ || !channel->is_open()) {
       co_return;
     }
-    wire::Heartbeat message;
-    message.running = self->work_.running(*self);
-    self->send(net::make_frame(wire::FrameType::kHeartbeat, message));
-    if (++round % 8 == 0) {
-      // The lab node answers: so a silent end of the connection is noticed.
+    const auto now = self->loop_.now();
+    if (now >= beat_at) {
+      beat_at = now + self->config_.heartbeat;
+      wire::Heartbeat message;
+      message.running = self->work_.running(*self);
+      self->send(net::make_frame(wire::FrameType::kHeartbeat, message));
+    }
+    if (now >= ping_at) {
+      ping_at = now + kPing;
       self->send(net::Frame(wire::FrameType::kPing));
     }
   }
