@@ -2,8 +2,10 @@
 // Small arithmetic on leases.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 #include "core/net/loop.hpp"
 #include "core/wire/peer.hpp"
@@ -14,14 +16,29 @@ inline constexpr std::uint64_t kArenaBytes = 4u << 20;  ///< small outputs, inli
 inline constexpr std::uint64_t kOwnBuffer = 64u
                                             << 10;  ///< an output from here on has its own memfd
 
-inline std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+inline constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max();
 
+inline std::uint64_t add_capped(std::uint64_t a, std::uint64_t b) {
+  return b > kTooMany - a ? kTooMany : a + b;
+}
+
+/// To a multiple of 64; of the last 63 numbers, kTooMany.
+inline std::uint64_t round_up(std::uint64_t bytes) {
+  return bytes > kTooMany - 63 ? kTooMany : (bytes + 63) / 64 * 64;
+}
+
+/// kTooMany when 64 bits do not hold the sum: more than any cap.
 inline std::uint64_t output_bytes(const wire::Lease& lease) {
   std::uint64_t total = 0;
   for (const auto& spec : lease.outputs) {
-    total += round_up(spec.size_bytes().value_or(0));
+    total = add_capped(total, round_up(spec.size_bytes().value_or(0)));
   }
   return total;
+}
+
+/// Memory that a lease takes on the host, whatever its lab node says.
+inline std::uint64_t memory_of(const wire::Lease& lease) {
+  return std::max(lease.memory_bytes, output_bytes(lease));
 }
 
 inline std::uint64_t micros(net::TimePoint from, net::TimePoint to) {

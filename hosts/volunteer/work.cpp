@@ -50,6 +50,7 @@ void Work::stop() {
 
 void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
                const wire::Bytes& payload) {
+  labs_.insert(lab);
   for (auto& lease : leases.leases) {
     auto entry = std::make_shared<Entry>();
     entry->lab = lab;
@@ -82,8 +83,7 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
     Code refusal{};
     if (!sane || entry->inline_bytes.size() > kArenaBytes / 4) {
       refusal = Code::kInvalidArgument;
-    } else if (entry->lease.memory_bytes > config_.memory_bytes ||
-               output_bytes(entry->lease) > config_.memory_bytes) {
+    } else if (memory_of(entry->lease) > config_.memory_bytes) {
       refusal = Code::kExhausted;
     } else if (leases_.size() >= config_.slots || stopped_) {
       refusal = Code::kUnavailable;
@@ -107,6 +107,23 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
   empty_.reset();
   fetch_.set();
   work_.set();
+}
+
+std::uint64_t Work::held_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& known : labs_) {
+    if (const auto lab = known.lock()) {
+      bytes = add_capped(bytes, lab->held().bytes());
+    }
+  }
+  return bytes;
+}
+
+bool Work::shared_with_others(const LabPort& lab) const {
+  return std::any_of(labs_.begin(), labs_.end(), [&lab](const auto& known) {
+    const auto other = known.lock();
+    return other && other.get() != &lab && other->is_open();
+  });
 }
 
 void Work::finish(const EntryPtr& entry) {

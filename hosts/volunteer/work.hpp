@@ -96,6 +96,10 @@ class Work {
                                               std::vector<std::uint64_t>& places);
   /// Stops or continues the runner that computes, as pause and cap of processor time say.
   void stop_or_go();
+  /// Results of all lab nodes that wait to be fetched.
+  [[nodiscard]] std::uint64_t held_bytes() const;
+  /// Another lab node that gave leases is connected: this one may take half of everything.
+  [[nodiscard]] bool shared_with_others(const LabPort& lab) const;
   void finish(const EntryPtr& entry);
   void give_back(const EntryPtr& entry, Code reason);
   net::Task<void> tidy_loop();
@@ -106,6 +110,7 @@ class Work {
   store::BlobCache& cache_;
   FindPlugin find_plugin_;
   log::Logger logger_;
+  std::set<std::weak_ptr<LabPort>, std::owner_less<>> labs_;  ///< those that gave leases
   std::list<EntryPtr> leases_;  ///< in the order of arrival
   std::deque<EntryPtr> to_fetch_;
   std::map<Key, std::shared_ptr<JobRunner>> runners_;

@@ -21,6 +21,7 @@ std::vector<Work::EntryPtr> Work::next_batch() {
   if (paused_) {
     return batch;
   }
+  const std::uint64_t held = held_bytes();
   Key key;
   std::uint64_t arena = 0;
   std::size_t limit = kMaxBatch;
@@ -29,9 +30,12 @@ std::vector<Work::EntryPtr> Work::next_batch() {
       continue;
     }
     const std::uint64_t bytes = output_bytes(entry->lease);
-    const std::uint64_t held = entry->lab->held().bytes();
-    if (held > 0 && held + entry->lease.memory_bytes > config_.memory_bytes) {
+    if (held > 0 && add_capped(held, memory_of(entry->lease)) > config_.memory_bytes) {
       continue;  // results wait to be collected: their memory is needed first
+    }
+    if (held > config_.memory_bytes / 2 && shared_with_others(*entry->lab) &&
+        entry->lab->held().bytes() > config_.memory_bytes / 2) {
+      continue;  // it collects nothing: the rest of the memory is for the others
     }
     const Key own{entry->lab->pin(), entry->lease.job};
     const bool small = bytes < kOwnBuffer;

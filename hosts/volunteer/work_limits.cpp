@@ -9,6 +9,7 @@ namespace goblin::volunteer {
 net::Task<void> Work::tidy_loop() {
   while (!stopped_) {
     co_await loop_.sleep(net::Milliseconds(2'000));
+    std::erase_if(labs_, [](const auto& lab) { return lab.expired(); });
     std::erase_if(runners_, [this](const auto& item) {
       return item.second != busy_ && loop_.now() - item.second->used > config_.runner_idle;
     });
