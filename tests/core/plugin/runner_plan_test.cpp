@@ -202,7 +202,7 @@ TEST_F(PlanTest, SpecificationsAreCheckedByNameBeforeThePluginSeesThem) {
     auto client = co_await start("faulty", options());
     CO_ASSERT_TRUE(client);
     auto refused = [&](wire::Validate request, std::string says) -> net::Task<void> {
-      const auto answer = co_await (*client)->validate(std::move(request), kLong);
+      const auto answer = co_await (*client)->validate(request, kLong);
       CO_ASSERT_TRUE(answer);
       EXPECT_EQ(answer->status, std::int32_t{GOBLIN_INVALID_ARGUMENT});
       EXPECT_THAT(answer->message, HasSubstr(says));
