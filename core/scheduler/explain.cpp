@@ -42,6 +42,7 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   if (counts.leases > 0) return counts;
   std::size_t open = 0;
   std::size_t quarantined = 0;
+  std::size_t undelivering = 0;
   std::size_t too_small = 0;
   std::uint64_t need = 0;
   for (const auto& [job_id, job] : jobs_) {
@@ -50,6 +51,8 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
     const auto known = job->hosts.find(id);
     if (known != job->hosts.end() && known->second.quarantined) {
       ++quarantined;
+    } else if (known != job->hosts.end() && known->second.undelivering) {
+      ++undelivering;
     } else if (job->exhausted_memory > 0 && host->spec.memory_bytes <= job->exhausted_memory) {
       ++too_small;
       need = need == 0 ? job->need_bytes : std::min(need, job->need_bytes);
@@ -69,7 +72,11 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   } else if (quarantined == open) {
     counts.idle_reason = "a result of it was refused: it gets no work of " +
                          std::string(open == 1 ? "this job" : "these jobs");
-  } else if (quarantined + too_small == open) {
+  } else if (undelivering > 0 && quarantined + undelivering == open) {
+    counts.idle_reason = "its results could not be fetched: it gets no work of " +
+                         std::string(open == 1 ? "this job" : "these jobs") +
+                         " until it connects anew";
+  } else if (too_small > 0 && quarantined + undelivering + too_small == open) {
     counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
                          mebibytes(host->spec.memory_bytes);
   } else if (!may_begin(*host)) {
@@ -83,7 +90,16 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
 std::string SchedulerImpl::waiting_reason(JobId id) const {
   Job* job = find_job(id);
   if (job == nullptr) return "there is no such job";
-  if (job->ended || !job->running.empty()) return {};
+  if (job->ended) return {};
+  if (!job->running.empty()) {
+    const bool computes = std::any_of(hosts_.begin(), hosts_.end(), [job](const auto& entry) {
+      const auto& running = entry.second->running;
+      return entry.second->spec.accepting &&
+             std::any_of(running.begin(), running.end(),
+                         [job](const Lease* lease) { return lease->job == job; });
+    });
+    return computes ? "" : "the hosts that have its tasks are paused or stopping";
+  }
   const bool judging = job->categories[std::size_t(Category::kJudging)] > 0;
   const bool needs_hosts = job->needing > 0 || (!job->plan_done && !job->plan_waits);
   const JobView& v = view(*job);
@@ -103,7 +119,9 @@ std::string SchedulerImpl::waiting_reason(JobId id) const {
                        " hosts had results refused and get no more work of this job; it waits for "
                        "others";
     return std::to_string(v.paused) + " of " + plural(v.connected, "host") +
-           " paused or stopping, " + std::to_string(v.quarantined) + " refused; none takes work";
+           " paused or stopping, " + std::to_string(v.quarantined) + " refused, " +
+           std::to_string(v.undelivering) +
+           " with results that could not be fetched; none takes work";
   }
   if (job->policy.policy == wire::Policy::kValidator && v.trusted == 0)
     return "policy validator needs a trusted host and none takes work";

@@ -33,8 +33,8 @@ class BlobCache {
     [[nodiscard]] virtual int fd() const = 0;  ///< read only
     [[nodiscard]] virtual std::uint64_t size() const = 0;
   };
-  /// kNotFound when it is not here. A blob that an earlier process left is hashed the first time
-  /// (about 1.5 GB/s); one that holds other bytes is dropped and not found.
+  /// kNotFound when it is not here. A blob that an earlier process left, or that somebody wrote to,
+  /// is hashed (about 1.5 GB/s); one that holds other bytes is dropped and not found.
   virtual Result<std::shared_ptr<Pin>> find(const wire::Digest& digest) = 0;
 
   /// A download. Give sink() to BlobExchange::fetch from offset() on, then commit().

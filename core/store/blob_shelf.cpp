@@ -40,6 +40,10 @@ std::optional<ShelfEntry> parse_name(std::string_view name) {
   return entry.name() == name ? std::optional(entry) : std::nullopt;
 }
 
+std::int64_t nanoseconds(const timespec& time) {
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
 }  // namespace
 
 std::string ShelfEntry::name() const {
@@ -67,7 +71,7 @@ Result<void> BlobShelf::load() {
       broken.push_back(name);
       return;
     }
-    entry->used_ns = info.st_mtim.tv_sec * 1'000'000'000LL + info.st_mtim.tv_nsec;
+    entry->used_ns = nanoseconds(info.st_mtim);
     insert(std::make_shared<Entry>(*entry));
   }));
   for (const std::string& name : broken) {
@@ -240,7 +244,7 @@ void BlobShelf::hold(const EntryPtr& entry) {
 void BlobShelf::stamp(Entry& entry) {
   timespec now{};
   ::clock_gettime(CLOCK_REALTIME, &now);
-  newest_ns_ = std::max<std::int64_t>(newest_ns_ + 1, now.tv_sec * 1'000'000'000LL + now.tv_nsec);
+  newest_ns_ = std::max<std::int64_t>(newest_ns_ + 1, nanoseconds(now));
   entry.used_ns = newest_ns_;
   const timespec time{newest_ns_ / 1'000'000'000LL, newest_ns_ % 1'000'000'000LL};
   const timespec times[2] = {time, time};
@@ -298,6 +302,10 @@ Result<net::UniqueFd> BlobShelf::open_blob(const EntryPtr& entry) {
       static_cast<std::uint64_t>(info.st_size) != entry->size) {
     drop(entry);
     return fail(not_here(entry->digest));
+  }
+  // Every use sets the time: another one means that somebody wrote to the file.
+  if (nanoseconds(info.st_mtim) != entry->used_ns) {
+    entry->verified = false;
   }
   return fd;
 }

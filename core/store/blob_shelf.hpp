@@ -21,7 +21,7 @@ struct ShelfEntry {
   std::int64_t used_ns = 0;   ///< last use, Unix time
   std::uint32_t holders = 0;  ///< pins, or the download that runs
   bool part = false;
-  bool verified = false;  ///< hashed by this process
+  bool verified = false;  ///< hashed by this process, and not written to since
   bool dropped = false;   ///< gone from the directory; its bytes are freed by the last holder
   std::weak_ptr<BlobCache::Pin> pin;
 

@@ -45,6 +45,31 @@ TEST_F(BlobCacheTest, PinsAreReadOnlyAndShared) {
   EXPECT_EQ(errno, EBADF);
 }
 
+TEST_F(BlobCacheTest, WhatSomebodyWroteToIsHashedAgain) {
+  open(1u << 20);
+  const Blob changed(10'000, 1);
+  const Blob rewritten(10'000, 2);
+  const Blob left(10'000, 3);
+  for (const Blob* blob : {&changed, &rewritten, &left}) {
+    GOBLIN_ASSERT_OK(put(*blob));
+    EXPECT_TRUE(has(*blob));
+  }
+  const auto write = [this](const Blob& blob, std::byte value) {
+    const std::string path = file(blob);
+    ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
+    const net::UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    ASSERT_EQ(::pwrite(fd.get(), &value, 1, 5'000), 1);
+  };
+  write(changed, changed.bytes[5'000] ^ std::byte{1});
+  write(rewritten, rewritten.bytes[5'000]);
+  EXPECT_FALSE(has(changed));
+  EXPECT_TRUE(has(rewritten));
+  EXPECT_TRUE(has(left));
+  EXPECT_EQ(evicted_, std::vector{changed.digest});
+  GOBLIN_ASSERT_OK(put(changed));
+  EXPECT_TRUE(has(changed));
+}
+
 TEST_F(BlobCacheTest, LeastRecentlyUsedGoesFirst) {
   open(1000);
   const Blob a(300, 1), b(300, 2), c(300, 3), d(300, 4), e(700, 5);
