@@ -5,12 +5,13 @@
 
 #include <cstdlib>
 #include <map>
+#include <utility>
 
 namespace goblin::hosts {
 namespace {
 
 Environment environment(bool root, std::map<std::string, std::string> variables) {
-  return {root, [variables](const char* name) -> std::optional<std::string> {
+  return {root, [variables = std::move(variables)](const char* name) -> std::optional<std::string> {
             const auto found = variables.find(name);
             return found == variables.end() ? std::nullopt : std::optional(found->second);
           }};
