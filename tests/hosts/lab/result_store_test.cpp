@@ -144,13 +144,13 @@ TEST(SlotSink, HashesWhatItWritesAndRefusesAnotherSize) {
   Store store;
   const Slot slot = store.results.allocate(1000).value();
   for (const std::uint64_t size : {0ULL, 999ULL, 1001ULL, 1ULL << 60}) {
-    SlotSink sink(store.results.fd(slot), slot.offset, 1000);
+    SlotSink sink(store.results.shared_fd(slot), slot.offset, 1000);
     const auto refused = sink.begin(size);
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
     EXPECT_THAT(refused.error().message, HasSubstr("1000"));
   }
-  SlotSink sink(store.results.fd(slot), slot.offset, 1000);
+  SlotSink sink(store.results.shared_fd(slot), slot.offset, 1000);
   ASSERT_TRUE(sink.begin(1000));
   const auto bytes = pattern(1000, 9);
   ASSERT_TRUE(sink.write(0, std::span(bytes).first(300)));
