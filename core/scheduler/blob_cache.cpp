@@ -25,11 +25,6 @@ void BlobTable::release(BlobId blob) {
   free_.push_back(blob);
 }
 
-BlobId BlobTable::find(const wire::Digest& digest) const {
-  const auto it = ids_.find(digest);
-  return it == ids_.end() ? kNone : it->second;
-}
-
 void HostCache::use(BlobId blob, std::uint64_t capacity) {
   const auto it = entries_.find(blob);
   if (it != entries_.end()) {

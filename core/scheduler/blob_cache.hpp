@@ -26,14 +26,10 @@ class BlobTable {
   BlobId acquire(const wire::Digest& digest, std::uint64_t bytes);
   void acquire(BlobId blob) { ++blobs_[blob].references; }
   void release(BlobId blob);
-  /// The number of a digest that somebody references; kNone otherwise.
-  [[nodiscard]] BlobId find(const wire::Digest& digest) const;
   [[nodiscard]] const Blob& operator[](BlobId blob) const { return blobs_[blob]; }
   void add_holder(BlobId blob) { ++blobs_[blob].holders; }
   void remove_holder(BlobId blob) { --blobs_[blob].holders; }
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-
-  static constexpr BlobId kNone = 0xffffffff;
 
  private:
   std::vector<Blob> blobs_;

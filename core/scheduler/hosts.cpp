@@ -88,6 +88,13 @@ void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
   host.connected = true;
   host.spec = spec;
   host.counts.idle_reason.clear();
+  for (auto& [job_id, job] : jobs_) {
+    const auto known = job->hosts.find(id);
+    if (known == job->hosts.end() || !known->second.undelivering) continue;
+    // Whoever runs it may have mended its connection: one more try.
+    known->second.undelivering = false;
+    known->second.undelivered = kFailedFetch * (std::max(config_.max_failed_fetches, 1u) - 1);
+  }
   mark(host);
   hosts_changed();
 }
@@ -152,12 +159,6 @@ void SchedulerImpl::forget_oldest_host() {
   if (host.hungry) hungry_.erase({host.key, host.id});
   host.cache.clear();
   hosts_.erase(it);
-}
-
-void SchedulerImpl::host_evicted(HostId id, const wire::Digest& digest) {
-  Host* host = find_host(id);
-  const BlobId blob = blobs_.find(digest);
-  if (host != nullptr && blob != BlobTable::kNone) host->cache.erase(blob);
 }
 
 }  // namespace goblin::scheduler

@@ -115,8 +115,8 @@ const JobView& SchedulerImpl::view(Job& job) const {
     if (!host->connected) continue;
     ++v.connected;
     const auto known = job.hosts.find(id);
-    if (known != job.hosts.end() && known->second.quarantined) {
-      ++v.quarantined;
+    if (known != job.hosts.end() && known->second.barred()) {
+      ++(known->second.quarantined ? v.quarantined : v.undelivering);
       continue;
     }
     if (!host->spec.accepting || host->spec.slots == 0) {
@@ -148,6 +148,7 @@ void SchedulerImpl::forget_task(Job& job, Task& task) {
   if (ReadyList::linked(&task)) (task.ready_partial ? job.partial : job.fresh).remove(&task);
   if (ValidateList::linked(&task)) job.validate.remove(&task);
   if (RunningList::linked(&task)) job.running.remove(&task);
+  if (LateList::linked(&task)) job.late.remove(&task);
   for (const BlobId blob : task.inputs) blobs_.release(blob);
   task.inputs.clear();
 }

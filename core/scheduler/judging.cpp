@@ -52,7 +52,7 @@ void SchedulerImpl::judge(Task& task) {
   task.want_validator = decision.want_validator;
   if (decision.fetch) {
     Lease& lease = *find_lease(*decision.fetch);
-    lease.fetching = true;
+    begin_fetch(lease);
     say(FetchResult{lease.host_id, lease.id, job.id, task.id});
   }
   if (decision.check) say(CheckResult{*decision.check, job.id, task.id});
@@ -78,6 +78,8 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
   for (std::size_t i = task.committed.size(); i-- > 0;) {
     Lease& other = *task.committed[i];
     if (&other == &lease) continue;
+    // Who stalls until others have done the work has not delivered either.
+    if (other.fetch_late) not_delivered(other);
     say(ReleaseResult{other.host_id, other.id});
     end_committed(other);
   }
@@ -108,17 +110,7 @@ void SchedulerImpl::quarantine(Job& job, Host* host, HostId host_id, TaskId task
   unpark_ = true;
   mark(job);
   say(Quarantine{job.id, host_id, task_id, std::move(reason)});
-  if (host != nullptr) {
-    for (std::size_t i = host->running.size(); i-- > 0;) {
-      if (i >= host->running.size() || host->running[i]->job != &job) continue;
-      Lease& lease = *host->running[i];
-      Task& task = *lease.task;
-      say(CancelLease{host_id, lease.id});
-      end_running(lease);
-      queue_judge(task);
-    }
-    mark(*host);
-  }
+  if (host != nullptr) end_running_of(job, *host);
   // Its results that are not decided on, and its votes, even where it has left since.
   for (auto& [id, task] : job.tasks) {
     if (task.state != TaskState::kOpen) continue;
@@ -135,6 +127,18 @@ void SchedulerImpl::quarantine(Job& job, Host* host, HostId host_id, TaskId task
   }
   recheck_unsupported(job, host_id);
   if (host != nullptr && host->spec.trusted) rejudge_by_digest(job);
+}
+
+void SchedulerImpl::end_running_of(Job& job, Host& host) {
+  for (std::size_t i = host.running.size(); i-- > 0;) {
+    if (i >= host.running.size() || host.running[i]->job != &job) continue;
+    Lease& lease = *host.running[i];
+    Task& task = *lease.task;
+    say(CancelLease{host.id, lease.id});
+    end_running(lease);
+    queue_judge(task);
+  }
+  mark(host);
 }
 
 /// Puts the task where placement finds it, if it wants a host.
@@ -181,33 +185,6 @@ void SchedulerImpl::update_lists(Task& task) {
     task.category = category;
   }
   mark(job);
-}
-
-void SchedulerImpl::fetched(LeaseId id, Micros now) {
-  advance(now);
-  Lease* lease = find_lease(id);
-  if (lease == nullptr || !lease->fetching || lease->state != LeaseState::kCommitted) return;
-  lease->fetching = false;
-  lease->task->validation.fetched(id);
-  queue_judge(*lease->task);
-  settle();
-}
-
-void SchedulerImpl::fetch_failed(LeaseId id, bool wrong, Micros now) {
-  advance(now);
-  Lease* lease = find_lease(id);
-  if (lease == nullptr || !lease->fetching || lease->state != LeaseState::kCommitted) return;
-  lease->fetching = false;
-  Task& task = *lease->task;
-  task.validation.fetch_failed(id, wrong);
-  if (!wrong) {
-    say(Incident{lease->job->id, task.id, lease->host_id, "result could not be fetched"});
-    say(ReleaseResult{lease->host_id, id});
-    if (lease->host != nullptr) set_back(*lease->host);
-    end_committed(*lease);
-  }
-  queue_judge(task);
-  settle();
 }
 
 void SchedulerImpl::checked(LeaseId id, Verdict verdict, Micros now) {

@@ -39,6 +39,7 @@ void SchedulerImpl::end_running(Lease& lease) {
 }
 
 void SchedulerImpl::end_committed(Lease& lease) {
+  end_fetch(lease);
   if (lease.host != nullptr) {
     unlink(lease.host->committed, lease);
     lease.host->unjudged_bytes -= lease.task->output_bytes;
@@ -84,7 +85,8 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
     return settle();
   }
   observe(*lease, outcome);
-  host.setbacks = 0;
+  // Of a host that could not deliver, a commitment alone is no success.
+  if (lease->job->hosts[from].undelivered == 0) host.setbacks = 0;
   unlink(host.running, *lease);
   host.load -= lease->load;
   std::erase(task.running, lease);
@@ -245,6 +247,14 @@ void SchedulerImpl::expire(Host& host) {
         ++lease->job->straggling;
         unpark_ = true;
       }
+    }
+  }
+  for (Lease* lease : host.committed) {
+    if (!lease->fetching || lease->fetch_late) continue;
+    if (lease->fetch_late_at > now_) {
+      next = std::min(next, lease->fetch_late_at);
+    } else {
+      fetch_is_late(*lease);
     }
   }
   for (const LeaseId id : over) {

@@ -16,7 +16,7 @@ constexpr double kAssumedLink = 1e6;
 bool SchedulerImpl::serves(const Job& job, const Host& host) const {
   if (!host.connected || !host.spec.accepting || host.spec.slots == 0) return false;
   const auto it = job.hosts.find(host.id);
-  return it == job.hosts.end() || !it->second.quarantined;
+  return it == job.hosts.end() || !it->second.barred();
 }
 
 /// Trusted hosts are kept for validation, unless nobody else can do the ordinary work.
@@ -245,7 +245,8 @@ void SchedulerImpl::dispatch() {
   while (!hungry_.empty()) {
     bool tail = false;
     if (runnable_.empty()) {
-      for (const auto& [id, job] : jobs_) tail = tail || !job->running.empty();
+      for (const auto& [id, job] : jobs_)
+        tail = tail || !job->running.empty() || !job->late.empty();
       if (!tail) break;
     }
     Host& host = *find_host(hungry_.begin()->second);

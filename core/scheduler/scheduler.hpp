@@ -7,8 +7,12 @@
 // Placement happens in take_actions() too, so a batch of events costs one round of it: call it
 // after every event or batch of events. What hosts, planners and checks may get wrong (unknown,
 // repeated, late or reordered leases and tasks) is ignored.
-// Cost per event is O(log n) in hosts and tasks, apart from a placement that looks at no more than
-// Config::placement_window ready tasks.
+// Cost: an event of a lease is O(log n) in hosts and tasks, and a placement compares up to
+// Config::placement_window ready tasks (an idle host looks through all of them at most every 50
+// ms). Events that change who is here are dearer: host_joined, host_changed and host_left look at
+// every job and recompute each job's view of the hosts, O(hosts * jobs), and quarantines and failed
+// tasks look at all tasks of the job or all hosts. The caller bounds how often a host may cause
+// them.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +43,12 @@ struct Config {
   Micros deadline_floor = 20'000'000;   ///< … but never before this, and
   Micros first_deadline = 600'000'000;  ///< this long while nothing is known of host or job
   Micros straggler_floor = 200'000;     ///< no second start of a lease younger than this
-  std::uint32_t max_attempts = 5;       ///< failures (not refusals or departures) of one task
+  Micros fetch_floor = 5'000'000;       ///< nor for a fetch younger than this,
+  Micros first_fetch = 30'000'000;      ///< or than this while no fetch has ended yet
+  /// A host whose fetches failed so often in a job gets no more work of it until it connects anew;
+  /// four delivered results make up for one.
+  std::uint32_t max_failed_fetches = 3;
+  std::uint32_t max_attempts = 5;  ///< failures (not refusals or departures) of one task
   /// Outputs that a host has committed to and that wait for their judgement: so many bytes and so
   /// many results, then it gets no more work. Bounds what hosts and lab node must keep.
   std::uint64_t max_unjudged_bytes = 256u << 20;
@@ -218,8 +227,6 @@ class Scheduler {
   virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;
   /// Its leases end; results that were not fetched are lost.
   virtual void host_left(HostId host, Micros now) = 0;
-  /// The host no longer has these bytes in its cache (or never got them).
-  virtual void host_evicted(HostId host, const wire::Digest& digest) = 0;
 
   // leases
   /// `from` is the host that says so: it speaks for its own leases only.

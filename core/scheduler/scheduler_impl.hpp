@@ -25,7 +25,6 @@ class SchedulerImpl final : public Scheduler {
   void host_joined(HostId host, const HostSpec& spec, Micros now) override;
   void host_changed(HostId host, const HostSpec& spec, Micros now) override;
   void host_left(HostId host, Micros now) override;
-  void host_evicted(HostId host, const wire::Digest& digest) override;
   void outcome(HostId from, const Outcome& outcome, Micros now) override;
   void handed_back(HostId from, LeaseId lease, Code reason, Micros now) override;
   void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) override;
@@ -95,6 +94,11 @@ class SchedulerImpl final : public Scheduler {
   void queue_judge(Task& task);
   void settle();
   void judge(Task& task);
+  void begin_fetch(Lease& lease);
+  void end_fetch(Lease& lease);
+  void fetch_is_late(Lease& lease);
+  void not_delivered(Lease& lease);
+  void end_running_of(Job& job, Host& host);
   void accept(Task& task, Lease& lease);
   void refuse(Task& task, const validation::Refusal& refusal);
   void quarantine(Job& job, Host* host, HostId host_id, TaskId task, std::string reason);
@@ -120,6 +124,7 @@ class SchedulerImpl final : public Scheduler {
   // second_start.cpp
   bool second_start(Host& host);
   Task* pick_second(Job& job, Host& host, bool& as_validator);
+  Task* pick_late(Job& job, Host& host, double& best_gain);
 
   Config config_;
   Micros now_ = 0;
@@ -131,6 +136,7 @@ class SchedulerImpl final : public Scheduler {
   BlobTable blobs_;  ///< before hosts_: their caches give references back
   std::unordered_map<HostId, std::unique_ptr<Host>> hosts_;
   std::vector<HostId> left_hosts_;  ///< oldest first
+  SpeedModel fetches_;              ///< of all hosts: the lab node's own link may be what is slow
   std::map<JobId, std::unique_ptr<Job>> jobs_;
   std::unordered_map<LeaseId, Lease> leases_;
   std::uint64_t hosts_epoch_ = 1;

@@ -44,6 +44,34 @@ Task* SchedulerImpl::pick_second(Job& job, Host& host, bool& as_validator) {
       as_validator = lease->validator;
     }
   }
+  if (Task* late = pick_late(job, host, best_gain)) {
+    best = late;
+    as_validator = false;
+  }
+  return best;
+}
+
+/// Results that are computed but do not come: one other host at a time computes the task, too.
+Task* SchedulerImpl::pick_late(Job& job, Host& host, double& best_gain) {
+  Task* best = nullptr;
+  if (!takes_ordinary(job, host)) return best;
+  std::size_t looks = std::size_t{config_.placement_window} * 8;
+  for (Task* task = job.late.front(); task != nullptr && looks-- > 0; task = LateList::next(task)) {
+    if (task->state != TaskState::kOpen || ReadyList::linked(task) || !task->running.empty())
+      continue;
+    bool all_late = true;  // what else is being fetched may do
+    double waited = 0;
+    for (const Lease* lease : task->committed) {
+      all_late = all_late && (!lease->fetching || lease->fetch_late);
+      if (lease->fetch_late) waited = std::max(waited, double(now_ - lease->fetch_start));
+    }
+    const auto own = predict(job, host, task->flops);
+    if (!all_late || !own || !eligible(job, host, *task, false)) continue;
+    const double mine = double(*own + transfer_time(host, missing_bytes(host, *task)));
+    if (mine >= waited || waited - mine <= best_gain) continue;
+    best = task;
+    best_gain = waited - mine;
+  }
   return best;
 }
 
@@ -61,7 +89,7 @@ bool SchedulerImpl::second_start(Host& host) {
   Task* best = nullptr;
   bool as_validator = false;
   for (auto& [id, job] : jobs_) {
-    if (job->ended || job->running.empty() || !serves(*job, host)) continue;
+    if (job->ended || (job->running.empty() && job->late.empty()) || !serves(*job, host)) continue;
     if (best_job != nullptr && best_job->vtime <= job->vtime) continue;
     bool validator = false;
     Task* task = pick_second(*job, host, validator);

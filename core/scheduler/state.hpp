@@ -40,6 +40,7 @@ struct Lease {
   bool predicted = false;   ///< `own` and `expected_end` mean something
   bool straggling = false;  ///< slow enough for a second start
   bool fetching = false;    ///< FetchResult was said and not answered
+  bool fetch_late = false;  ///< … for so long that another host may compute the task, too
   Micros start = 0;
   Micros own = 0;            ///< predicted time of the task itself
   Micros load = 0;           ///< what it adds to the host's queue
@@ -47,7 +48,10 @@ struct Lease {
   Micros deadline = 0;       ///< ends then unless a heartbeat moves it
   Micros last_deadline = 0;  ///< which no heartbeat moves
   Micros running_since = 0;  ///< first heartbeat that named it; 0: none
-  double charged = 0;        ///< seconds booked on the job
+  Micros fetch_start = 0;
+  Micros fetch_late_at = 0;
+  std::uint64_t fetch_bytes = 0;  ///< what the host had to send when the fetch began
+  double charged = 0;             ///< seconds booked on the job
   std::uint64_t missing_bytes = 0;
   std::uint64_t group = 0;
   wire::Digest digest;
@@ -89,7 +93,8 @@ struct Task {
   TaskState state = TaskState::kOpen;
   Category category = Category::kLeased;
   LeaseId accepting = 0;
-  Hook<Task> ready_hook, validate_hook, running_hook;
+  std::uint32_t late_fetches = 0;  ///< in the late list while there are any
+  Hook<Task> ready_hook, validate_hook, running_hook, late_hook;
   std::uint8_t ready_class = 0;  ///< list in which ready_hook is
   bool ready_partial = false;
 };
@@ -97,6 +102,7 @@ struct Task {
 using ReadyList = LinkedList<Task, &Task::ready_hook>;
 using ValidateList = LinkedList<Task, &Task::validate_hook>;
 using RunningList = LinkedList<Task, &Task::running_hook>;
+using LateList = LinkedList<Task, &Task::late_hook>;
 
 /// Tasks that want an ordinary host, by the power of two of the memory that they need, so that no
 /// task too large for a host stands before one that fits.
@@ -120,17 +126,23 @@ struct ReadyQueue {
   }
 };
 
+inline constexpr std::uint32_t kFailedFetch = 4;  ///< delivered results that make up for one
+
 /// What a job knows of a host.
 struct JobHost {
   SpeedModel speed;
   bool quarantined = false;
+  bool undelivering = false;      ///< too many of its results could not be fetched
+  std::uint32_t undelivered = 0;  ///< failed fetches, times kFailedFetch, less delivered results
+  [[nodiscard]] bool barred() const { return quarantined || undelivering; }
   std::vector<TaskId> accepted;  ///< tasks that rest on this host's word alone
 };
 
 /// The hosts that could serve a job now; recomputed when hosts change.
 struct JobView {
   std::uint64_t epoch = 0;
-  std::uint32_t ordinary = 0, trusted = 0, quarantined = 0, paused = 0, connected = 0;
+  std::uint32_t ordinary = 0, trusted = 0, paused = 0, connected = 0;
+  std::uint32_t quarantined = 0, undelivering = 0;
   std::uint32_t ordinary_groups = 0, groups = 0;
   std::uint64_t max_memory = 0, min_memory = 0, max_trusted_memory = 0;
   std::uint64_t max_worker_memory = 0;  ///< of those that do the ordinary work
@@ -151,8 +163,9 @@ struct Job {
   ReadyQueue fresh, partial;
   ValidateList validate;
   RunningList running;
-  std::uint32_t needing = 0;  ///< tasks in a ready or validate list
-  std::uint32_t straggling = 0;
+  LateList late;                 ///< tasks with a result whose fetch is late
+  std::uint32_t needing = 0;     ///< tasks in a ready or validate list
+  std::uint32_t straggling = 0;  ///< leases and fetches over their time
   std::array<std::uint64_t, 3> categories{};
 
   std::unordered_map<HostId, JobHost> hosts;
@@ -188,8 +201,9 @@ struct Host {
   std::vector<Lease*> committed;
   Micros load = 0;  ///< predicted time of what it has
   std::uint64_t unjudged_bytes = 0;
-  SpeedModel speed;  ///< flops
-  SpeedModel link;   ///< input bytes
+  SpeedModel speed;   ///< flops
+  SpeedModel link;    ///< input bytes
+  SpeedModel uplink;  ///< result bytes
   HostCache cache;
   Micros not_before = 0;
   std::uint32_t setbacks = 0;  ///< hand-backs and failures since the last success

@@ -68,13 +68,20 @@ void TaskValidation::fetched(LeaseId lease) {
   Entry* entry = find(lease);
   if (entry == nullptr || !entry->fetching) return;
   entry->fetching = false;
+  entry->late = false;
   entry->here = true;
+}
+
+void TaskValidation::fetch_late(LeaseId lease) {
+  Entry* entry = find(lease);
+  if (entry != nullptr && entry->fetching) entry->late = true;
 }
 
 void TaskValidation::fetch_failed(LeaseId lease, bool wrong) {
   Entry* entry = find(lease);
   if (entry == nullptr || decided_ || entry->here || entry->refused) return;
   entry->fetching = false;
+  entry->late = false;
   if (wrong) return refuse(*entry, RefusalReason::kBytesDiffer);
   if (by_digest()) {
     entry->lost = true;
@@ -136,20 +143,25 @@ void TaskValidation::accept(Entry& entry, Decision& decision) {
 bool TaskValidation::decide_by_check(Decision& decision) {
   Entry* passed = nullptr;
   bool open = false;
+  bool awaited = false;  ///< a late fetch is all that could bring a decision
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     Entry& first = entries_[i];
     const auto same = [&](const Entry& e) { return !e.refused && e.digest == first.digest; };
     if (first.refused || std::any_of(entries_.begin(), entries_.begin() + i, same)) continue;
     // Results with one digest are the same bytes: one check speaks for all of them.
     Entry* judged = nullptr;
-    Entry* busy = nullptr;
+    Entry* checking = nullptr;
+    Entry* fetching = nullptr;
     Entry* ready = nullptr;
+    Entry* unasked = nullptr;
     for (std::size_t j = i; j < entries_.size(); ++j) {
       Entry& e = entries_[j];
       if (!same(e)) continue;
       if (e.verdict) judged = &e;
-      if (e.fetching || e.checking) busy = &e;
+      if (e.checking) checking = &e;
+      if (e.fetching && !e.late) fetching = &e;
       if (e.here && ready == nullptr) ready = &e;
+      if (!e.here && !e.fetching && unasked == nullptr) unasked = &e;
     }
     if (judged != nullptr) {
       // Canonical numbers: two different results that both pass mean that one is wrong.
@@ -157,20 +169,24 @@ bool TaskValidation::decide_by_check(Decision& decision) {
       passed = judged;
       continue;
     }
+    if (checking == nullptr && fetching == nullptr && ready == nullptr && unasked == nullptr) {
+      awaited = true;
+      continue;
+    }
     open = true;
-    if (busy != nullptr || decision.fetch || decision.check) continue;
+    if (checking != nullptr || decision.fetch || decision.check) continue;
     if (ready != nullptr) {
       ready->checking = true;
       decision.check = ready->lease;
-    } else {
-      first.fetching = true;
-      decision.fetch = first.lease;
+    } else if (fetching == nullptr) {
+      unasked->fetching = true;
+      decision.fetch = unasked->lease;
     }
   }
   if (open) return true;
   if (passed != nullptr) {
     accept(*passed, decision);
-  } else {
+  } else if (!awaited) {
     decision.want_results = 1;
   }
   return true;
@@ -224,14 +240,18 @@ void TaskValidation::use_canonical(Decision& decision) {
     if (e.digest != *canonical_)
       refuse(e, by_validator ? RefusalReason::kValidatorDiffers : RefusalReason::kQuorumDiffers);
   Entry* next = nullptr;
+  bool fetching = false;
+  bool awaited = false;
   for (Entry& e : entries_) {
     if (e.refused || e.digest != *canonical_) continue;
     if (e.here) return accept(e, decision);
-    if (e.fetching) return;
-    if (!e.lost && next == nullptr) next = &e;
+    fetching = fetching || (e.fetching && !e.late);
+    awaited = awaited || e.late;
+    if (!e.lost && !e.fetching && next == nullptr) next = &e;
   }
+  if (fetching) return;
   if (next == nullptr) {
-    decision.want_results = 1;
+    decision.want_results = awaited ? 0 : 1;
     return;
   }
   next->fetching = true;

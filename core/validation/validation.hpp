@@ -82,6 +82,8 @@ class TaskValidation {
                  const wire::Digest& digest);
   /// Bytes arrived and hash to the committed digest.
   void fetched(LeaseId lease);
+  /// The bytes are still awaited, but what else can decide the task need not wait for them.
+  void fetch_late(LeaseId lease);
   /// Bytes cannot be had: the host is gone, or sent others than it committed to (`wrong`).
   void fetch_failed(LeaseId lease, bool wrong);
   void checked(LeaseId lease, Verdict verdict);
@@ -117,6 +119,7 @@ class TaskValidation {
     wire::Digest digest;
     bool trusted = false;
     bool fetching = false;  ///< asked for and not answered
+    bool late = false;      ///< … and nothing waits for it
     bool here = false;      ///< bytes are here and hash to the digest
     bool checking = false;
     bool lost = false;  ///< bytes cannot be had; the vote stands

@@ -9,7 +9,6 @@
 namespace goblin::scheduler {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -68,7 +67,6 @@ TEST(Leases, UnknownRepeatedAndLateMessagesAreHarmless) {
   d.s->host_changed(99, {}, d.now);
   d.s->heartbeat(99, {1, 2, 3}, d.now);
   d.s->remove_job(99, d.now);
-  d.s->host_evicted(99, named(1));
 }
 
 TEST(Leases, RemovedJobsAreNotSpokenOf) {
@@ -309,6 +307,129 @@ TEST(SecondStarts, NotWhileThereIsBetterToDo) {
   d.host(2);
   EXPECT_EQ(d.s->job_counts(1).second_starts, 0u);
   EXPECT_THAT(d.tasks_sent_to(2), testing::Not(IsEmpty()));
+}
+
+// ---- delivery
+
+/// Commits to a result of the one lease and cannot deliver it, `times` times in a row.
+void fail_to_deliver(Driver& d, HostId host, std::uint32_t times) {
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const auto sent = d.take<SendLease>();
+    ASSERT_THAT(sent, SizeIs(1)) << "attempt " << i;
+    ASSERT_EQ(sent[0].host, host);
+    d.say(host, sent[0].lease, 5);
+    d.s->fetch_failed(sent[0].lease, false, d.now);
+    d.wait(Config{}.backoff_max);
+  }
+}
+
+TEST(Delivery, AHostThatNeverDeliversIsBarredFromTheJob) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, Config{}.max_failed_fetches);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.take<Quarantine>(), IsEmpty()) << "it was not caught with anything wrong";
+  bool said = false;
+  for (const Incident& i : d.take<Incident>())
+    said = said || i.what.find("until it connects anew") != std::string::npos;
+  EXPECT_TRUE(said);
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 with results that could not be fetched"));
+  d.host(2);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+  d.job(2).ready(2, 0).collect();
+  EXPECT_EQ(d.one<SendLease>().host, 1u) << "other jobs are not concerned";
+}
+
+TEST(Delivery, ConnectingAnewGivesOneMoreTry) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, Config{}.max_failed_fetches);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  d.s->host_left(1, d.now);
+  d.host(1);
+  fail_to_deliver(d, 1, 1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+}
+
+TEST(Delivery, ResultsThatCameMakeUpForOneThatDidNot) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (TaskId task = 0; task < 10; ++task) {
+    fail_to_deliver(d, 1, 1);
+    for (TaskId i = 0; i < 4; ++i) {
+      d.complete(1, d.one<SendLease>());
+      d.ready(1, task * 4 + i + 1).collect();
+    }
+  }
+  EXPECT_EQ(d.s->job_counts(1).accepted, 40u);
+}
+
+TEST(Delivery, ACommitmentAloneDoesNotEndThePause) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, 1);
+  const SendLease second = d.one<SendLease>();
+  d.say(1, second.lease, 5);
+  d.s->fetch_failed(second.lease, false, d.now);
+  d.wait(Config{}.backoff_min);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "the pause is twice as long as the first";
+  d.wait(Config{}.backoff_min);
+  EXPECT_THAT(d.take<SendLease>(), SizeIs(1));
+}
+
+TEST(Delivery, AnotherHostComputesWhatDoesNotCome) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0);
+  EXPECT_EQ(d.one<FetchResult>().lease, first.lease);
+  d.host(2);
+  d.wait(Config{}.first_fetch - 1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "not late yet";
+  d.wait(1);
+  const SendLease second = d.one<SendLease>();
+  EXPECT_EQ(second.host, 2u);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 1u);
+  d.host(3).wait(10 * kSecond);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "one at a time";
+  d.say(2, second.lease, 0);
+  EXPECT_EQ(d.one<FetchResult>().lease, second.lease) << "it does not wait for the first";
+  d.s->fetched(second.lease, d.now);
+  d.s->checked(second.lease, Verdict::kAccept, d.now);
+  EXPECT_EQ(d.one<AcceptResult>().host, 2u);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, first.lease);
+  d.s->accepted(1, 0, d.now);
+  EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+}
+
+TEST(Delivery, WhatComesLateIsStillTaken) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0).host(2).wait(Config{}.first_fetch);
+  const SendLease second = d.one<SendLease>();
+  d.s->fetched(first.lease, d.now);
+  EXPECT_EQ(d.one<CheckResult>().lease, first.lease);
+  d.s->checked(first.lease, Verdict::kAccept, d.now);
+  EXPECT_EQ(d.one<AcceptResult>().host, 1u);
+  EXPECT_EQ(d.one<CancelLease>().lease, second.lease);
+}
+
+TEST(Delivery, StallingUntilOthersHaveDoneTheWorkCounts) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (TaskId task = 0; task < Config{}.max_failed_fetches; ++task) {
+    const SendLease stalled = d.one<SendLease>();
+    ASSERT_EQ(stalled.host, 1u);
+    d.say(1, stalled.lease, task).host(2).wait(Config{}.first_fetch * 2);
+    for (const SendLease& l : d.take<SendLease>()) d.complete(l.host, l);
+    EXPECT_EQ(d.s->job_counts(1).accepted, task + 1);
+    d.s->host_left(2, d.now);
+    d.wait(Config{}.backoff_max).ready(1, task + 1).collect();
+  }
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
 }
 
 // ---- trust

@@ -42,15 +42,17 @@ TEST(Placement, HostsSpreadOverDifferentInputs) {
   EXPECT_EQ(sent.front(), 3u) << "the one that nobody holds";
 }
 
-TEST(Placement, EvictedInputsNoLongerCount) {
+TEST(Placement, InputsThatAHostCouldNotGetNoLongerCount) {
   Driver d;
   d.job(1).host(1);
   const TaskInput a{named(1), 8 * kMiB}, b{named(2), 4 * kMiB};
   d.ready(1, 0, 1e6, 0, {a}).ready(1, 10, 1e6, 0, {a}).collect();
   const auto first = d.take<SendLease>();
-  d.s->host_evicted(1, named(1));
-  d.ready(1, 1, 1e6, 0, {a}).ready(1, 2, 1e6, 0, {b});
-  d.complete(1, first[0]);
+  HostSpec one_slot = Driver::spec(2);
+  one_slot.slots = 1;
+  d.host(2, one_slot).say_failed(1, first[0].lease, GOBLIN_NOT_FOUND);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+  d.ready(1, 1, 1e6, 0, {a}).ready(1, 2, 1e6, 0, {b}).collect();
   EXPECT_EQ(d.tasks_sent_to(1).front(), 2u);
 }
 

@@ -51,10 +51,7 @@ void World::schedule_faults(HostId id) {
           if (hosts_[id].connected) scheduler_->host_changed(id, hosts_[id].spec, now_);
         });
       }
-      if (random_.chance(0.3) && !host.cache.empty()) {
-        scheduler_->host_evicted(id, *host.cache.begin());
-        host.cache.erase(host.cache.begin());
-      }
+      if (random_.chance(0.3) && !host.cache.empty()) host.cache.erase(host.cache.begin());
     }
     schedule_faults(id);
   });

@@ -349,6 +349,57 @@ TEST(Replicate, LyingAboutBytesLosesTheVote) {
   EXPECT_FALSE(d.fetch);
 }
 
+TEST(LateFetch, AnotherResultIsFetchedAndDecides) {
+  for (const wire::Digest& second : {kRight, kOther}) {
+    Judged v(kAlgebraic, false);
+    EXPECT_EQ(v.commit(1, kRight).fetch, 101u);
+    v.fetch_late(101);
+    const Decision late = v.decide();
+    EXPECT_EQ(late.want_results, 0u) << "it may still come";
+    EXPECT_TRUE(v.may_ask(2, 2, false));
+    EXPECT_EQ(v.commit(2, second).fetch, 102u);
+    EXPECT_EQ(v.arrive(2).check, 102u);
+    EXPECT_EQ(v.check(2, Verdict::kAccept).accept, 102u);
+    EXPECT_THAT(v.voters(), ElementsAre(2));
+  }
+}
+
+TEST(LateFetch, TheLateOneIsCheckedWhenItComesFirst) {
+  Judged v(kAlgebraic, false);
+  v.commit(1, kRight);
+  v.fetch_late(101);
+  EXPECT_EQ(v.commit(2, kRight).fetch, 102u);
+  EXPECT_EQ(v.arrive(1).check, 101u);
+  EXPECT_FALSE(v.arrive(2).check) << "one check speaks for both";
+  EXPECT_EQ(v.check(1, Verdict::kAccept).accept, 101u);
+}
+
+TEST(LateFetch, AnotherVoterOfTheQuorumIsAsked) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  const Decision quorum = v.commit(2, kRight);
+  EXPECT_EQ(quorum.fetch, 101u);
+  v.fetch_late(101);
+  EXPECT_EQ(v.decide().fetch, 102u);
+  v.fetch_late(102);
+  const Decision both = v.decide();
+  EXPECT_FALSE(both.fetch);
+  EXPECT_EQ(both.want_results, 0u);
+  v.fetch_failed(102, false);
+  EXPECT_EQ(v.decide().want_results, 0u) << "host 1 may still send";
+  v.fetch_failed(101, false);
+  EXPECT_EQ(v.decide().want_results, 1u);
+}
+
+TEST(LateFetch, OnlyAFetchThatWasAskedForIsLate) {
+  Judged v(kAlgebraic, false);
+  v.fetch_late(101);
+  v.commit(1, kRight);
+  v.arrive(1);
+  v.fetch_late(101);
+  EXPECT_EQ(v.check(1, Verdict::kAccept).accept, 101u);
+}
+
 TEST(AnyPolicy, UnknownRepeatedAndLateMessagesChangeNothing) {
   for (const Policy policy : {Policy::kAlgebraic, Policy::kValidator, Policy::kReplicate}) {
     Judged v({policy, 2}, true);
