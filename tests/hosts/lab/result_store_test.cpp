@@ -46,7 +46,7 @@ TEST(ResultStore, SmallResultsShareAFileAndDoNotOverlap) {
   Store store;
   std::vector<Slot> slots;
   for (int i = 0; i < 200; ++i) {
-    auto slot = store.results.allocate(static_cast<std::uint64_t>(1 + i * 7));
+    auto slot = store.results.allocate(1 + static_cast<std::uint64_t>(i) * 7);
     ASSERT_TRUE(slot);
     EXPECT_EQ(slot->offset % 64, 0u);
     ASSERT_TRUE(store.results.write(*slot, 0, pattern(slot->bytes, i)));
@@ -159,6 +159,39 @@ TEST(SlotSink, HashesWhatItWritesAndRefusesAnotherSize) {
   net::Sha256 hash;
   hash.update(bytes);
   EXPECT_EQ(sink.digest(), hash.finish());
+  EXPECT_EQ(sink.received(), 1000U);
+}
+
+TEST(SlotSink, WritesNothingOnceAbandonedAndOutlivesItsSlot) {
+  Store store;
+  const Slot slot = store.results.allocate(1000).value();
+  const auto fd = store.results.shared_fd(slot);
+  SlotSink sink(fd, slot.offset, 1000);
+  ASSERT_TRUE(sink.begin(1000));
+  const auto bytes = pattern(1000, 9);
+  ASSERT_TRUE(sink.write(0, std::span(bytes).first(300)));
+  const auto before = read_slot(store.results, slot);
+  sink.abandon();
+  const auto late = sink.write(300, std::span(bytes).subspan(300));
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kCancelled);
+  EXPECT_FALSE(sink.disk_failed());
+  EXPECT_EQ(read_slot(store.results, slot), before);
+  // The files may go while a transfer still holds its descriptor.
+  SlotSink slow(fd, slot.offset, 1000);
+  store.results.clear();
+  EXPECT_TRUE(slow.write(0, bytes));
+}
+
+TEST(SlotSink, TakesNoMoreThanItsSlot) {
+  Store store;
+  const Slot slot = store.results.allocate(1000).value();
+  SlotSink sink(store.results.shared_fd(slot), slot.offset, 1000);
+  const auto bytes = pattern(1001, 9);
+  const auto refused = sink.write(0, bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+  EXPECT_EQ(sink.received(), 0U);
 }
 
 TEST(WriteAll, AClosedDescriptorIsAnError) {
