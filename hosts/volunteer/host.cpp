@@ -111,6 +111,14 @@ class Host {
     return capacity;
   }
 
+  /// What one lab node may have: an equal part of the slots.
+  [[nodiscard]] wire::HostOffer offer() const {
+    wire::HostOffer offer{capacity(), state()};
+    const auto labs = static_cast<std::uint32_t>(std::max<std::size_t>(labs_.size(), 1));
+    offer.capacity.slots = std::max(config_.slots / labs, 1u);
+    return offer;
+  }
+
   net::Frame host_status() {
     wire::HostStatus status;
     status.capacity = capacity();
@@ -128,6 +136,7 @@ class Host {
       logger_.warn("coordinator: " + message.error().message);
       return;
     }
+    const std::size_t before = labs_.size();
     for (const auto& assignment : message->labs) {
       const auto it = labs_.find(assignment.lab);
       if (it != labs_.end()) {
@@ -135,11 +144,7 @@ class Host {
         continue;
       }
       auto lab = std::make_shared<LabConnection>(
-          loop_, config_, *work_, identity_, assignment,
-          [this] {
-            return wire::HostOffer{capacity(), state()};
-          },
-          logger_);
+          loop_, config_, *work_, identity_, assignment, [this] { return offer(); }, logger_);
       labs_.emplace(assignment.lab, lab);
       loop_.spawn(keep(lab));
     }
@@ -154,6 +159,9 @@ class Host {
       return std::none_of(message->labs.begin(), message->labs.end(),
                           [&](const auto& a) { return a.lab == item.first; });
     });
+    if (labs_.size() != before) {
+      offer_to_labs();
+    }
   }
 
   static net::Task<void> keep(std::shared_ptr<LabConnection> lab) { co_await lab->run(); }
@@ -161,13 +169,16 @@ class Host {
   net::Task<void> expire_loop() {
     while (!stopping_) {
       co_await loop_.sleep(net::Milliseconds(1'000));
-      std::erase_if(labs_, [](const auto& item) {
+      const auto gone = std::erase_if(labs_, [](const auto& item) {
         if (item.second->expired()) {
           item.second->stop(true);
           return true;
         }
         return false;
       });
+      if (gone > 0) {
+        offer_to_labs();
+      }
     }
   }
 
@@ -179,10 +190,14 @@ class Host {
     loop_.stop();
   }
 
-  void offer_again() {
+  void offer_to_labs() {
     for (const auto& [pin, lab] : labs_) {
       lab->send_offer();
     }
+  }
+
+  void offer_again() {
+    offer_to_labs();
     link_->nudge();
   }
 

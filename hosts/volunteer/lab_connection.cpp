@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "hosts/volunteer/watched_fetch.hpp"
+
 namespace goblin::volunteer {
 namespace {
 
@@ -202,7 +204,7 @@ net::Task<Result<std::uint64_t>> LabConnection::fetch(wire::Digest digest, std::
   if (!exchange) {
     co_return fail(Code::kUnavailable, "the connection to the lab node is gone");
   }
-  co_return co_await exchange->fetch(digest, offset, std::move(sink));
+  co_return co_await fetch_watched(loop_, *exchange, digest, offset, std::move(sink));
 }
 
 }  // namespace goblin::volunteer

@@ -16,6 +16,10 @@ inline constexpr std::uint64_t kArenaBytes = 4u << 20;  ///< small outputs, inli
 inline constexpr std::uint64_t kOwnBuffer = 64u
                                             << 10;  ///< an output from here on has its own memfd
 
+/// Leases of one lab node whose inputs come in at once. There are fetchers for two lab nodes, so
+/// that one that stalls leaves some to the others.
+inline constexpr int kFetchersPerLab = 3;
+
 inline constexpr std::uint64_t kTooMany = std::numeric_limits<std::uint64_t>::max();
 
 inline std::uint64_t add_capped(std::uint64_t a, std::uint64_t b) {

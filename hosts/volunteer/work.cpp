@@ -10,7 +10,7 @@
 namespace goblin::volunteer {
 namespace {
 
-constexpr int kFetchers = 3;
+constexpr int kFetchers = 2 * kFetchersPerLab;
 
 }  // namespace
 
@@ -51,6 +51,11 @@ void Work::stop() {
 void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
                const wire::Bytes& payload) {
   labs_.insert(lab);
+  auto own = static_cast<std::size_t>(std::count_if(
+      leases_.begin(), leases_.end(), [&lab](const auto& entry) { return entry->lab == lab; }));
+  const std::size_t most =
+      shared_with_others(*lab) ? std::max<std::size_t>(config_.slots / 2, 1) : config_.slots;
+  std::vector<std::uint64_t> back;
   for (auto& lease : leases.leases) {
     auto entry = std::make_shared<Entry>();
     entry->lab = lab;
@@ -80,13 +85,15 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
       sane = sane && output.size_bytes().has_value();
     }
     entry->lease = std::move(lease);
+    if (own >= most || leases_.size() >= config_.slots || stopped_) {
+      back.push_back(entry->lease.lease);
+      continue;
+    }
     Code refusal{};
     if (!sane || entry->inline_bytes.size() > kArenaBytes / 4) {
       refusal = Code::kInvalidArgument;
     } else if (memory_of(entry->lease) > config_.memory_bytes) {
       refusal = Code::kExhausted;
-    } else if (leases_.size() >= config_.slots || stopped_) {
-      refusal = Code::kUnavailable;
     }
     if (refusal != Code{}) {
       wire::Results results;
@@ -100,11 +107,18 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
     }
     entry->ready = inputs_here;
     leases_.push_back(entry);
+    ++own;
     if (!inputs_here) {
       to_fetch_.push_back(entry);
     }
   }
-  empty_.reset();
+  counters_.handed_back += back.size();
+  for (auto& frame : hand_back_frames(back, Code::kUnavailable)) {
+    lab->send(std::move(frame));
+  }
+  if (!leases_.empty()) {
+    empty_.reset();
+  }
   fetch_.set();
   work_.set();
 }

@@ -86,6 +86,7 @@ class Work {
   using Key = std::pair<wire::Digest, std::uint64_t>;  ///< lab node, job
 
   net::Task<void> fetch_loop();
+  EntryPtr next_to_fetch();
   net::Task<Result<void>> fetch_inputs(EntryPtr entry);
   net::Task<void> compute_loop();
   std::vector<EntryPtr> next_batch();
@@ -111,8 +112,9 @@ class Work {
   FindPlugin find_plugin_;
   log::Logger logger_;
   std::set<std::weak_ptr<LabPort>, std::owner_less<>> labs_;  ///< those that gave leases
-  std::list<EntryPtr> leases_;  ///< in the order of arrival
+  std::list<EntryPtr> leases_;                                ///< in the order of arrival
   std::deque<EntryPtr> to_fetch_;
+  std::map<const LabPort*, int> fetching_;  ///< fetchers at work; never zero
   std::map<Key, std::shared_ptr<JobRunner>> runners_;
   std::shared_ptr<JobRunner> busy_;       ///< a batch is prepared, computed or hashed
   std::shared_ptr<JobRunner> executing_;  ///< its request is outstanding

@@ -6,20 +6,38 @@
 #include "hosts/volunteer/lease_math.hpp"
 
 namespace goblin::volunteer {
+
+/// The first whose lab node has fetchers left; null when there is none.
+Work::EntryPtr Work::next_to_fetch() {
+  std::erase_if(to_fetch_, [](const auto& entry) { return entry->cancelled; });
+  const auto it = std::find_if(to_fetch_.begin(), to_fetch_.end(), [this](const auto& entry) {
+    const auto busy = fetching_.find(entry->lab.get());
+    return busy == fetching_.end() || busy->second < kFetchersPerLab;
+  });
+  if (it == to_fetch_.end()) {
+    return nullptr;
+  }
+  EntryPtr entry = *it;
+  to_fetch_.erase(it);
+  return entry;
+}
+
 net::Task<void> Work::fetch_loop() {
   while (!stopped_) {
-    if (to_fetch_.empty()) {
+    const EntryPtr entry = next_to_fetch();
+    if (!entry) {
       fetch_.reset();
       co_await fetch_.wait();
       continue;
     }
-    const EntryPtr entry = to_fetch_.front();
-    to_fetch_.pop_front();
-    if (entry->cancelled) {
-      continue;
-    }
     const auto started = loop_.now();
+    const LabPort* const lab = entry->lab.get();
+    ++fetching_[lab];
     auto done = co_await fetch_inputs(entry);
+    if (--fetching_[lab] == 0) {
+      fetching_.erase(lab);
+    }
+    fetch_.set();
     if (entry->cancelled) {
       continue;
     }
