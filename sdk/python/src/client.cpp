@@ -331,6 +331,24 @@ void Client::send(std::uint32_t number) {
   connection_->outgoing.push(std::move(frame));
 }
 
+void Client::remember(const wire::Submit& submit, std::uint64_t job) {
+  constexpr std::size_t kRemembered = 64;
+  submitted_.emplace_back(submit.token, job);
+  if (submitted_.size() > kRemembered) {
+    submitted_.pop_front();
+  }
+}
+
+void Client::cancel_submission(const Token& token) {
+  loop_->post([this, token] {
+    for (const auto& [known, job] : submitted_) {
+      if (known == token) {
+        cancel_unwanted(job);
+      }
+    }
+  });
+}
+
 void Client::cancel_unwanted(std::uint64_t job) {
   Pending pending;
   pending.request.body = wire::CancelJob{job};
@@ -359,6 +377,10 @@ void Client::on_reply(net::Frame frame, wire::Reply reply) {
   if (pending.watched == 0) {
     const auto* status = answer.body ? std::get_if<wire::JobStatus>(&*answer.body) : nullptr;
     const std::uint64_t job = status == nullptr ? 0 : status->job;
+    if (const auto* submit = std::get_if<wire::Submit>(&pending.request.body);
+        submit != nullptr && job != 0) {
+      remember(*submit, job);
+    }
     pending.call->finish(std::move(answer));
     if (job != 0 && pending.call->abandoned() && !pending.repeat) {
       cancel_unwanted(job);

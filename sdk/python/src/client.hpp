@@ -3,6 +3,7 @@
 // by itself after the lab node has gone away.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -86,6 +87,11 @@ class Client {
   std::shared_ptr<Call> call(wire::RequestBody body, std::vector<net::UniqueFd> fds, bool repeat,
                              std::uint64_t epoch = 0);
 
+  /// Nobody waits for the job of this submission any more: cancels it, also when the answer came a
+  /// moment ago. Any thread; does not wait.
+  using Token = std::array<std::uint8_t, 16>;
+  void cancel_submission(const Token& token);
+
   /// Follows a job. wait_job answers once its version is not `seen`, or with version `seen` after
   /// `limit`.
   void watch(std::uint64_t job);
@@ -149,6 +155,7 @@ class Client {
   void send(std::uint32_t number);
   void send_watch(std::uint64_t job);
   void cancel_unwanted(std::uint64_t job);
+  void remember(const wire::Submit& submit, std::uint64_t job);
   void on_reply(net::Frame frame, wire::Reply reply);
   void on_connected(ConnectionPtr connection);
   void on_lost();
@@ -168,6 +175,7 @@ class Client {
   // Loop's thread only.
   ConnectionPtr connection_;
   std::map<std::uint32_t, Pending> pending_;
+  std::deque<std::pair<Token, std::uint64_t>> submitted_;  ///< the last ones, and their jobs
   std::uint32_t last_number_ = 0;
   std::uint64_t epoch_ = 0;  ///< connections so far
   std::optional<Error> trouble_;

@@ -245,6 +245,12 @@ PYBIND11_MODULE(_core, m) {
            })
       .def("stage", &gc::stage)
       .def("submit", &gc::submit)
+      .def("cancel_submission",
+           [](Client& c, const std::string& token) {
+             Client::Token bytes{};
+             std::memcpy(bytes.data(), token.data(), std::min(token.size(), bytes.size()));
+             c.cancel_submission(bytes);
+           })
       .def("job",
            [](Client& c, std::uint64_t job) {
              return gc::to_python(*gc::ask(c, wire::GetJob{job, false}).body);

@@ -186,8 +186,13 @@ class Lab:
         if out is not None or sum(op.copied_bytes for op in operands) > _CHECK_FIRST:
             estimate = self._client.submit({**request, "dry_run": True}, [], 0)
             targets = _submission.plan_outputs(estimate["outputs"], out, operands)
-        status = self._send(request, operands, targets)
-        return Job(self, status, targets)
+        try:
+            status = self._send(request, operands, targets)
+            return Job(self, status, targets)
+        except KeyboardInterrupt:
+            # It may strike after the lab node's answer: then only the token names the job.
+            self._client.cancel_submission(request["token"])
+            raise
 
     def job(self, number: int) -> Job:
         """A job of this lab node by its number, also one that another program submitted."""

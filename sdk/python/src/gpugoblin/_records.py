@@ -61,7 +61,7 @@ class Cost:
     flops: float  #: of accepted results
     seconds: float  #: from start to end
     compute_seconds: float  #: of hosts, summed
-    check_seconds: float  #: of the lab node's checks
+    check_seconds: float  #: processor time of the lab node's checks
     checks: int
     refused: int
     recomputed: int
