@@ -343,7 +343,12 @@ void World::fetch(const FetchResult& ask) {
   if (it == leases_.end() || !it->second.committed || it->second.fetching)
     return violate("a result is fetched that is not there");
   it->second.fetching = true;
-  after(delay(), [this, life = lab_life_, ask] {
+  Micros pause = delay();
+  if (faulty() && random_.chance(options_.stall)) {
+    ++tally["slow fetches"];
+    pause += random_.below(120'000'000);
+  }
+  after(pause, [this, life = lab_life_, ask] {
     if (life != lab_life_) return;
     SimHost& host = hosts_[ask.host];
     const bool there = host.connected && host.kept.contains(ask.lease) &&
