@@ -201,7 +201,7 @@ struct CheckedTask {
   std::int32_t status = 0;
   std::uint32_t verdict = 0;  ///< GOBLIN_VERDICT_*
   std::string message;
-  std::uint64_t check_us = 0;
+  std::uint64_t check_us = 0;  ///< processor time
 };
 /// Answers kCheck and kCompare.
 struct Checked {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <ctime>
 
 #include "core/plugin/describe.hpp"
 #include "goblin/tensor.hpp"
@@ -21,6 +22,15 @@ constexpr std::uint32_t kMaxThreads = 4096;
 std::uint64_t microseconds_since(Clock::time_point start) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
+}
+
+/// Of all threads of this process. A lab node's runner shares its cores with whatever else runs
+/// there: elapsed time would say more of that than of the check.
+std::uint64_t processor_microseconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<std::uint64_t>(used.tv_sec) * 1'000'000 +
+         static_cast<std::uint64_t>(used.tv_nsec) / 1'000;
 }
 
 template <typename Message>
@@ -325,7 +335,7 @@ wire::Checked Session::check(const wire::Check& request) {
   wire::Checked checked;
   const goblin_exec_v1 exec = this->exec();
   for (const wire::CheckTask& item : request.tasks) {
-    const auto start = Clock::now();
+    const std::uint64_t start = processor_microseconds();
     std::uint32_t verdict = GOBLIN_VERDICT_ABSTAIN;
     Outcome said = guarded<Outcome>([&] {
       auto mapped = map_task(item.task, Access::kRead, Access::kRead);
@@ -345,7 +355,7 @@ wire::Checked Session::check(const wire::Check& request) {
       said = {GOBLIN_INTERNAL, "check answered the unknown verdict " + std::to_string(verdict)};
     }
     checked.tasks.push_back({item.task.id, said.status, said.ok() ? verdict : 0, said.message,
-                             microseconds_since(start)});
+                             processor_microseconds() - start});
   }
   return checked;
 }

@@ -14,7 +14,7 @@ namespace {
 // Rates of the model: only their ratios matter. Typical of one fast core and a local network.
 constexpr double kFlopsPerThread = 1.5e11;
 constexpr double kLinkBytesPerSecond = 1e9;
-constexpr double kCheckBytesPerSecond = 1.2e10;
+constexpr double kCheckBytesPerSecond = 8e9;
 constexpr double kTaskSeconds = 3e-4;
 // Share of a task's time that the slower of similar hosts is late at the end.
 constexpr double kUneven = 0.15;
