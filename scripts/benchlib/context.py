@@ -39,6 +39,16 @@ def cpu_name(cpuinfo: str, cores: int) -> str:
     return f"{name}, {cores} cores"
 
 
+# Of other programs: this one has not begun yet.
+LOAD_BEFORE = os.getloadavg()[0]
+
+
+def company(load: float, niceness: int) -> str:
+    """What a reader has to know of a machine that was not idle; empty for one that was."""
+    text = f", not idle: load average {load:.1f} before the run" if load >= 0.5 else ""
+    return text + (f", all contenders at niceness {niceness}" if niceness else "")
+
+
 def interleave(
     runs: Mapping[str, Callable[[], float]], rounds: int, *, higher_is_better: bool
 ) -> dict[str, float]:
@@ -76,8 +86,9 @@ class Context:
 
     @cached_property
     def cpu(self) -> str:
-        """The processor's name."""
-        return cpu_name(Path("/proc/cpuinfo").read_text(encoding="utf-8"), self.cores)
+        """The processor's name, and what else it had to do."""
+        name = cpu_name(Path("/proc/cpuinfo").read_text(encoding="utf-8"), self.cores)
+        return name + company(LOAD_BEFORE, os.nice(0))
 
     @cached_property
     def commit(self) -> str:

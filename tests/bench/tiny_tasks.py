@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 def run(ctx: Context) -> list[Record]:
     """Measures in turns."""
     plugin = ctx.build / "tests" / "plugins" / "tiny-tasks.so"
-    many, few, trips = (5_000, 500, 200) if ctx.quick else (200_000, 5_000, 1_000)
+    many, few, trips = (5_000, 500, 200) if ctx.quick else (200_000, 2_000, 300)
     rounds = 1 if ctx.quick else 3
     python = Path(sys.executable)
 
