@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,7 @@ class Dask:
             right = da.from_array(b, chunks=(n, n // columns))
             return (left @ right).compute()
 
-        times = {f"{r}x{c}": timed(lambda r=r, c=c: product(r, c)) for r, c in ((2, 1), (2, 2))}
+        times = {f"{r}x{c}": timed(partial(product, r, c)) for r, c in ((2, 1), (2, 2))}
         return {"seconds": min(times.values())}
 
     def tiny_tasks(self, count: int) -> dict[str, float]:
@@ -175,7 +176,7 @@ def main(words: list[str]) -> None:
     if peer == "numpy":
         answer = numpy_matmul(amount)
     else:
-        runner = {"dask": Dask, "ray": Ray}[peer]()
+        runner: Any = {"dask": Dask, "ray": Ray}[peer]()
         try:
             answer = getattr(runner, what.replace("-", "_"))(amount)
         finally:
