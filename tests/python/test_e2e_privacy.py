@@ -27,7 +27,7 @@ def spellings(text: str) -> list[bytes]:
     return [plain, plain.lower(), text.encode("utf-16-le"), plain.hex().encode(), plain[::-1]]
 
 
-def found_in(data: bytes, text: str = CANARY) -> bool:
+def found_in(data: bytes | bytearray, text: str = CANARY) -> bool:
     return any(spelling in data for spelling in spellings(text))
 
 
