@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Results that do not come, judgement, quarantine, rechecks.
+#include <gmock/gmock.h>
+
+#include "tests/core/scheduler/driver.hpp"
+
+namespace goblin::scheduler {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// ---- delivery
+
+/// Commits to a result of the one lease and cannot deliver it, `times` times in a row.
+void fail_to_deliver(Driver& d, HostId host, std::uint32_t times) {
+  for (std::uint32_t i = 0; i < times; ++i) {
+    const auto sent = d.take<SendLease>();
+    ASSERT_THAT(sent, SizeIs(1)) << "attempt " << i;
+    ASSERT_EQ(sent[0].host, host);
+    d.say(host, sent[0].lease, 5);
+    d.s->fetch_failed(sent[0].lease, false, d.now);
+    d.wait(Config{}.backoff_max);
+  }
+}
+
+TEST(Delivery, AHostThatNeverDeliversIsBarredFromTheJob) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, Config{}.max_failed_fetches);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.take<Quarantine>(), IsEmpty()) << "it was not caught with anything wrong";
+  bool said = false;
+  for (const Incident& i : d.take<Incident>())
+    said = said || i.what.find("until it connects anew") != std::string::npos;
+  EXPECT_TRUE(said);
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 with results that could not be fetched"));
+  d.host(2);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+  d.job(2).ready(2, 0).collect();
+  EXPECT_EQ(d.one<SendLease>().host, 1u) << "other jobs are not concerned";
+}
+
+TEST(Delivery, ConnectingAnewGivesOneMoreTry) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, Config{}.max_failed_fetches);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  d.s->host_left(1, d.now);
+  d.host(1);
+  fail_to_deliver(d, 1, 1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+}
+
+TEST(Delivery, ResultsThatCameMakeUpForOneThatDidNot) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (TaskId task = 0; task < 10; ++task) {
+    fail_to_deliver(d, 1, 1);
+    for (TaskId i = 0; i < 4; ++i) {
+      d.complete(1, d.one<SendLease>());
+      d.ready(1, task * 4 + i + 1).collect();
+    }
+  }
+  EXPECT_EQ(d.s->job_counts(1).accepted, 40u);
+}
+
+TEST(Delivery, ACommitmentAloneDoesNotEndThePause) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  fail_to_deliver(d, 1, 1);
+  const SendLease second = d.one<SendLease>();
+  d.say(1, second.lease, 5);
+  d.s->fetch_failed(second.lease, false, d.now);
+  d.wait(Config{}.backoff_min);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "the pause is twice as long as the first";
+  d.wait(Config{}.backoff_min);
+  EXPECT_THAT(d.take<SendLease>(), SizeIs(1));
+}
+
+TEST(Delivery, AnotherHostComputesWhatDoesNotCome) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0);
+  EXPECT_EQ(d.one<FetchResult>().lease, first.lease);
+  d.host(2);
+  d.wait(Config{}.first_fetch - 1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "not late yet";
+  d.wait(1);
+  const SendLease second = d.one<SendLease>();
+  EXPECT_EQ(second.host, 2u);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 1u);
+  d.host(3).wait(10 * kSecond);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "one at a time";
+  d.say(2, second.lease, 0);
+  EXPECT_EQ(d.one<FetchResult>().lease, second.lease) << "it does not wait for the first";
+  d.s->fetched(second.lease, d.now);
+  d.s->checked(second.lease, Verdict::kAccept, d.now);
+  EXPECT_EQ(d.one<AcceptResult>().host, 2u);
+  EXPECT_EQ(d.one<ReleaseResult>().lease, first.lease);
+  d.s->accepted(1, 0, d.now);
+  EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+}
+
+TEST(Delivery, WhatComesLateIsStillTaken) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0).host(2).wait(Config{}.first_fetch);
+  const SendLease second = d.one<SendLease>();
+  d.s->fetched(first.lease, d.now);
+  EXPECT_EQ(d.one<CheckResult>().lease, first.lease);
+  d.s->checked(first.lease, Verdict::kAccept, d.now);
+  EXPECT_EQ(d.one<AcceptResult>().host, 1u);
+  EXPECT_EQ(d.one<CancelLease>().lease, second.lease);
+}
+
+TEST(Delivery, StallingUntilOthersHaveDoneTheWorkCounts) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (TaskId task = 0; task < Config{}.max_failed_fetches; ++task) {
+    const SendLease stalled = d.one<SendLease>();
+    ASSERT_EQ(stalled.host, 1u);
+    d.say(1, stalled.lease, task).host(2).wait(Config{}.first_fetch * 2);
+    for (const SendLease& l : d.take<SendLease>()) d.complete(l.host, l);
+    EXPECT_EQ(d.s->job_counts(1).accepted, task + 1);
+    d.s->host_left(2, d.now);
+    d.wait(Config{}.backoff_max).ready(1, task + 1).collect();
+  }
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
+}
+
+// ---- trust
+
+TEST(Quarantine, EndsTheHostsPartInThisJobOnly) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId t = 0; t < 4; ++t) d.ready(1, t);
+  const auto leases = d.collect().take<SendLease>();
+  ASSERT_THAT(leases, SizeIs(2));
+  d.say(1, leases[0].lease, 1);
+  d.s->fetched(leases[0].lease, d.now);
+  d.s->checked(leases[0].lease, Verdict::kReject, d.now);
+  const Quarantine q = d.one<Quarantine>();
+  EXPECT_EQ(q.host, 1u);
+  EXPECT_THAT(q.reason, HasSubstr("refused by check"));
+  EXPECT_EQ(d.s->host_counts(1).leases, 0u);
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("refused"));
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("refused"));
+  d.kept.clear();
+  d.s->host_left(1, d.now);
+  d.host(1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "coming back does not wash it clean";
+  d.job(2).ready(2, 0).collect();
+  EXPECT_EQ(d.one<SendLease>().job, 2u);
+  d.host(2);
+  EXPECT_THAT(d.tasks_sent_to(2), testing::Not(IsEmpty()));
+}
+
+TEST(Quarantine, RechecksWhatWasAcceptedOnItsWordAlone) {
+  Driver d;
+  d.job(1).host(1);
+  d.ready(1, 0).ready(1, 1).ready(1, 2).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  d.complete(1, leases[0]).complete(1, leases[1]);
+  const SendLease third = d.one<SendLease>();
+  d.say(1, third.lease, 1);
+  d.s->fetched(third.lease, d.now);
+  d.s->checked(third.lease, Verdict::kReject, d.now);
+  const auto rechecks = d.take<Recheck>();
+  ASSERT_THAT(rechecks, SizeIs(2));
+  d.host(2);
+  d.complete(2, d.one<SendLease>());
+  EXPECT_THAT(d.take<FinishJob>(), IsEmpty()) << "rechecks are open";
+  d.s->rechecked(1, 0, Verdict::kAccept, d.now);
+  d.s->rechecked(1, 1, Verdict::kReject, d.now);
+  EXPECT_EQ(d.one<Rerun>().task, 1u);
+  EXPECT_THAT(d.take<FinishJob>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+  d.ready(1, 1).collect();
+  d.complete(2, d.one<SendLease>());
+  EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+  EXPECT_EQ(d.s->job_counts(1).accepted, 3u);
+}
+
+TEST(Quarantine, AnAbstainedRecheckIsDecidedByDigests) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).plan_done(1);
+  const auto leases = d.take<SendLease>();
+  d.complete(1, leases[0]);
+  d.say(1, leases[1].lease, 9);
+  d.s->fetched(leases[1].lease, d.now);
+  d.s->checked(leases[1].lease, Verdict::kReject, d.now);
+  d.host(2).host(3);
+  d.complete(2, d.take<SendLease>().front());
+  d.kept.clear();
+  d.s->rechecked(1, 0, Verdict::kAbstain, d.now);
+  d.ready(1, 0).collect();
+  const auto again = d.take<SendLease>();
+  ASSERT_THAT(again, SizeIs(2)) << "two independent hosts";
+  d.say(again[0].host, again[0].lease, 4).say(again[1].host, again[1].lease, 4);
+  const FetchResult fetch = d.one<FetchResult>();
+  d.s->fetched(fetch.lease, d.now);
+  EXPECT_THAT(d.take<CheckResult>(), IsEmpty());
+  EXPECT_EQ(d.one<AcceptResult>().task, 0u);
+}
+
+TEST(Quarantine, WhatOthersVouchForStands) {
+  Driver d;
+  d.job(1, wire::Policy::kReplicate, 2).host(1).host(2).host(3);
+  const auto settle = [&](TaskId task, std::uint64_t of_host_1) {
+    d.ready(1, task).collect();
+    std::vector<SendLease> sent;
+    while (!(sent = d.take<SendLease>()).empty())
+      for (const SendLease& l : sent) d.say(l.host, l.lease, l.host == 1 ? of_host_1 : 8);
+    for (const FetchResult& f : d.take<FetchResult>()) d.s->fetched(f.lease, d.now);
+    for (const AcceptResult& a : d.collect().take<AcceptResult>()) d.s->accepted(1, a.task, d.now);
+    d.collect();
+  };
+  for (TaskId task = 0; task < 12; ++task) settle(task, 8);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 12u);
+  for (TaskId task = 12; task < 24; ++task) settle(task, 666);
+  EXPECT_EQ(d.one<Quarantine>().host, 1u);
+  EXPECT_THAT(d.take<Recheck>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 24u);
+}
+
+TEST(Restart, RestoredTasksAreRecheckedWhenTheirHostIsCaught) {
+  Driver d;
+  d.job(1);
+  d.s->restore_accepted(1, 5, 1e6, 1);
+  d.s->restore_accepted(1, 6, 1e6, 2);
+  d.s->restore_quarantine(1, 1);
+  EXPECT_EQ(d.one<Recheck>().task, 5u);
+  EXPECT_THAT(d.take<Quarantine>(), IsEmpty());
+  d.host(1).ready(1, 9).collect();
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+}
+
+TEST(HostilePlanner, AbsurdTasksDoNotBreakAnything) {
+  Driver d;
+  d.job(1).host(1);
+  d.ready(1, 0, NAN, 0, {}, ~0ull).ready(1, 1, -1e300).ready(1, 2, INFINITY, ~0ull);
+  d.ready(1, 0).ready(9, 0).collect();
+  const auto sent = d.take<SendLease>();
+  EXPECT_THAT(sent, SizeIs(2));
+  for (const SendLease& l : sent) d.complete(1, l, ~0ull);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 2u);
+  EXPECT_EQ(d.s->job_counts(1).planned, 3u) << "a task handed in twice is one task";
+}
+
+}  // namespace
+}  // namespace goblin::scheduler
