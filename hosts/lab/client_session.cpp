@@ -232,10 +232,9 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
     stages_.erase(stage);  // the client's end must not take it away while it is submitted
   }
   auto reply = co_await engine_.submit(std::move(body), std::move(fds));
-  for (const auto stage : used) {
-    if (!reply && !closed_) {
-      stages_.insert(stage);
-    } else if (!reply) {
+  if (!reply) {
+    // Nobody submits them again: a refused submission must not keep its room.
+    for (const auto stage : used) {
       engine_.unstage(stage);
     }
   }

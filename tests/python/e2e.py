@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpugoblin import _programs
+from gpugoblin._daemons import Daemon
 
 ROOT = Path(__file__).resolve().parents[2]
 # Another build may be tested: GOBLIN_BUILD=build/asan GOBLIN_BIN=build/asan/bin.
@@ -47,3 +50,25 @@ def liar(mode: str, rate: float = 1.0, **more: Any) -> dict[str, Any]:
     """Options of a lying host, for `local(host_options=…)`."""
     named = {f"liar.{key}": value for key, value in more.items()}
     return {"program": LIAR, "set": {"liar.mode": mode, "liar.rate": rate, **named}}
+
+
+def ask(daemon: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+    """`goblin ROLE WORDS…` to a daemon of the local network."""
+    role = daemon.name.split("-")[0]
+    command = [goblin(), role, *words, "--state-dir", str(daemon.directory)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+def status(daemon: Daemon) -> dict[str, str]:
+    """What `goblin ROLE status` says."""
+    answer = ask(daemon, "status", "--json")
+    assert answer.returncode == 0, answer.stderr
+    return dict(json.loads(answer.stdout))
+
+
+def run_daemon(role: str, directory: Path, **settings: Any) -> subprocess.CompletedProcess[str]:
+    """Starts a daemon that is expected to end by itself; keyword names have _ for dots."""
+    command = [goblin(), role, "run", "--config", os.devnull, "--state-dir", str(directory)]
+    for key, value in settings.items():
+        command += ["--set", f"{key.replace('_', '.')}={value}"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)

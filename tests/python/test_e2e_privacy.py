@@ -161,7 +161,7 @@ def test_traffic(scene: Scene) -> None:
     # All inputs went through here, thus the relays do see what hosts see.
     assert len(to_lab.captured) > 900 * 700 * 4
     for relay in scene.relays:
-        assert not found_in(relay.captured)
+        assert not found_in(bytes(relay.captured))
         assert PATTERN.tobytes() not in relay.captured, "it is encrypted"
         assert b"matmul" not in relay.captured
 
