@@ -86,18 +86,17 @@ def main(arguments: list[str]) -> int:
     benchmarks = chosen(options.names, known)
     subprocess.run([ROOT / "scripts" / "setup", "build", "bench"], check=True)
     subprocess.run([ROOT / "scripts" / "build", "--bench"], check=True, stdout=sys.stderr)
-    records: list[Record] = []
+    kept: list[Record] = []
+    if options.merge and options.json.exists():
+        ran = {benchmark.name for benchmark in benchmarks}
+        kept = [record for record in read_records(options.json) if record.name not in ran]
     for benchmark in benchmarks:
         ctx = Context(ROOT, ROOT / "build" / "release", quick=options.quick, name=benchmark.name)
         for record in benchmark.run(ctx):
             show(record)
-            records.append(record)
-    if options.json is not None:
-        kept: list[Record] = []
-        if options.merge and options.json.exists():
-            ran = {benchmark.name for benchmark in benchmarks}
-            kept = [record for record in read_records(options.json) if record.name not in ran]
-        write_records(options.json, kept + records)
+            kept.append(record)
+        if options.json is not None:  # after each: a later one may fail
+            write_records(options.json, kept)
     return 0
 
 

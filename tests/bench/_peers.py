@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -113,13 +114,14 @@ class Ray:
 
         self._ray = ray
         # Ray's sockets need a short path, and its store room for both matrices and the product.
+        self._directory = tempfile.mkdtemp(prefix="ray-")
         ray.init(
             num_cpus=2,
             include_dashboard=False,
             log_to_driver=False,
             logging_level=logging.ERROR,
             object_store_memory=2 << 30,
-            _temp_dir=tempfile.mkdtemp(prefix="ray-"),
+            _temp_dir=self._directory,
         )
 
     def matmul(self, n: int) -> dict[str, float]:
@@ -157,6 +159,7 @@ class Ray:
     def close(self) -> None:
         """Ends its processes."""
         self._ray.shutdown()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def product_of(a: Any, b: Any) -> Any:
