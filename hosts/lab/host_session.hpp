@@ -18,6 +18,7 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
   /// Runs until the connection ends. Hold a shared_ptr meanwhile.
   net::Task<void> run();
   void close() { channel_->close(); }
+  [[nodiscard]] bool trusted() const { return trusted_; }
 
   [[nodiscard]] const wire::Digest& pin() const override { return channel_->peer().pin; }
   void send(net::Frame frame) override { outgoing_.push(std::move(frame)); }

@@ -2,19 +2,12 @@
 // Small questions about the state of a job.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-
 #include "core/wire/client.hpp"
+#include "hosts/link/clock.hpp"
 
 namespace goblin::lab {
 
-/// Milliseconds since 1970, for the journal.
-inline std::int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+using link::unix_ms;
 
 inline bool is_ended(wire::JobState state) {
   return state == wire::JobState::kDone || state == wire::JobState::kFailed ||

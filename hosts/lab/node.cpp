@@ -1,33 +1,30 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/lab/node.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
 
+#include "hosts/lab/admission.hpp"
 #include "hosts/lab/client_session.hpp"
 #include "hosts/lab/host_session.hpp"
 #include "hosts/lab/link_plugins.hpp"
 #include "hosts/link/read_config.hpp"
+#include "hosts/link/ready_line.hpp"
 
 namespace goblin::lab {
 namespace {
 
-std::uint64_t hash_text(const std::string& text) {
-  const auto digest = net::sha256(std::as_bytes(std::span(text)));
-  return wire::DigestHash{}(digest);
-}
-
-bool is_loopback(const std::string& address) {
-  return address.rfind("127.", 0) == 0 || address == "::1" || address == "::ffff:127.0.0.1";
-}
+/// How often the standing of connected hosts is looked at anew.
+constexpr net::Milliseconds kReview{1'000};
 
 class Node {
  public:
   Node(const LabConfig& config, net::Loop& loop, log::Logger logger)
-      : config_(config), loop_(loop), logger_(std::move(logger)) {}
+      : config_(config),
+        loop_(loop),
+        logger_(std::move(logger)),
+        admission_(config.hosts, config.validators) {}
 
   Result<void> open() {
     const std::string& dir = config_.state_dir;
@@ -75,16 +72,12 @@ class Node {
     }
     engine_->start();
     loop_.spawn(accept_hosts());
+    loop_.spawn(review_loop());
     loop_.spawn(accept_clients());
     logger_.info("lab node " + identity_->pin().hex() + " listens on " + config_.address + ":" +
                  std::to_string(hosts_listener_->port()));
-    if (config_.ready_fd >= 0) {
-      const std::string line =
-          std::to_string(hosts_listener_->port()) + " " + identity_->pin().hex() + "\n";
-      // Whoever started us may be gone: then nobody waits for the line.
-      (void)!::write(config_.ready_fd, line.data(), line.size());
-      ::close(config_.ready_fd);
-    }
+    link::say_ready(config_.ready_fd,
+                    std::to_string(hosts_listener_->port()) + " " + identity_->pin().hex());
   }
 
   net::Task<void> wait_signal() {
@@ -128,14 +121,39 @@ class Node {
       logger_.warn("coordinator: " + message.error().message);
       return;
     }
-    assigned_.clear();
-    for (const auto& host : message->hosts) {
-      assigned_[host.host] = {host.validator, loop_.now() + net::Milliseconds(host.lease_ms)};
-    }
+    admission_.assign(*message, loop_.now());
+    review_sessions();
   }
 
-  bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin) const {
-    return std::find(pins.begin(), pins.end(), pin) != pins.end();
+  /// A host whose lease has run out is let go; one whose role has changed connects anew, so that
+  /// nothing it said in the old role counts in the new one.
+  void review_sessions() {
+    const auto now = loop_.now();
+    (void)admission_.prune(now);
+    for (const auto& weak : sessions_) {
+      const auto session = weak.lock();
+      if (!session) {
+        continue;
+      }
+      const auto standing = admission_.standing(session->pin(), now);
+      if (standing && standing->trusted == session->trusted()) {
+        continue;
+      }
+      logger_.info(
+          "host " + session->pin().hex().substr(0, 16) +
+          (standing ? (standing->trusted ? " has become a validator" : " is no validator any more")
+                    : " has no lease any more") +
+          ": its connection is closed");
+      session->close();
+    }
+    std::erase_if(sessions_, [](const auto& weak) { return weak.expired(); });
+  }
+
+  net::Task<void> review_loop() {
+    while (!stopping_) {
+      co_await loop_.sleep(kReview);
+      review_sessions();
+    }
   }
 
   wire::Refusal authorise(const net::Peer& peer, const wire::Hello& hello) {
@@ -143,17 +161,14 @@ class Node {
       return wire::Refusal::kShuttingDown;
     }
     if (hello.role == wire::Role::kClient) {
-      return contains(config_.clients, peer.pin) ? wire::Refusal::kNone
-                                                 : wire::Refusal::kNotAuthorised;
+      return link::contains(config_.clients, peer.pin) ? wire::Refusal::kNone
+                                                       : wire::Refusal::kNotAuthorised;
     }
     if (hello.role != wire::Role::kHost) {
       return wire::Refusal::kWrongRole;
     }
-    const auto lease = assigned_.find(peer.pin);
-    const bool known = contains(config_.hosts, peer.pin) ||
-                       contains(config_.validators, peer.pin) ||
-                       (lease != assigned_.end() && lease->second.until > loop_.now());
-    return known ? wire::Refusal::kNone : wire::Refusal::kNotAuthorised;
+    return admission_.standing(peer.pin, loop_.now()) ? wire::Refusal::kNone
+                                                      : wire::Refusal::kNotAuthorised;
   }
 
   net::Task<void> accept_hosts() {
@@ -179,14 +194,12 @@ class Node {
       co_return;
     }
     const net::Peer peer = channel->peer();
-    const auto lease = assigned_.find(peer.pin);
-    const bool trusted = contains(config_.validators, peer.pin) ||
-                         (lease != assigned_.end() && lease->second.validator);
-    // Hosts of one address are not independent; hosts of this machine are told apart by key.
-    const std::uint64_t group =
-        hash_text(is_loopback(peer.address) ? peer.pin.hex() : peer.address);
-    const auto session =
-        std::make_shared<HostSession>(loop_, *engine_, std::move(channel), trusted, group, logger_);
+    const auto standing = admission_.standing(peer.pin, loop_.now());
+    if (!standing) {
+      co_return;  // its lease ran out while it was greeted
+    }
+    const auto session = std::make_shared<HostSession>(
+        loop_, *engine_, std::move(channel), standing->trusted, independence_group(peer), logger_);
     remember(session);
     co_await session->run();
   }
@@ -243,7 +256,7 @@ class Node {
     put("port", std::to_string(hosts_listener_->port()));
     put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
-    put("hosts assigned", std::to_string(assigned_.size()));
+    put("hosts assigned", std::to_string(admission_.prune(loop_.now())));
     const auto hosts = engine_->hosts();
     put("hosts connected",
         std::to_string(std::count_if(hosts.hosts.begin(), hosts.hosts.end(),
@@ -253,11 +266,6 @@ class Node {
     put("state directory", config_.state_dir);
     return report;
   }
-
-  struct Assigned {
-    bool validator = false;
-    net::TimePoint until;
-  };
 
   const LabConfig& config_;
   net::Loop& loop_;
@@ -270,7 +278,7 @@ class Node {
   std::shared_ptr<link::CoordinatorLink> link_;
   std::unique_ptr<LinkPlugins> plugins_;
   std::unique_ptr<Engine> engine_;
-  std::map<wire::Digest, Assigned> assigned_;
+  Admission admission_;
   std::vector<std::weak_ptr<HostSession>> sessions_;
   Result<void> outcome_;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/link/read_config.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "hosts/common/installation.hpp"
@@ -59,6 +60,10 @@ std::vector<wire::Digest> read_pins(hosts::ConfigReader& reader, const std::stri
     }
   }
   return pins;
+}
+
+bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin) {
+  return std::find(pins.begin(), pins.end(), pin) != pins.end();
 }
 
 Endpoint read_coordinator(hosts::ConfigReader& reader) {

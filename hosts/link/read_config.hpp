@@ -24,6 +24,8 @@ log::Options read_log(hosts::ConfigReader& reader, std::string_view role,
                       const std::string& state_dir);
 /// A list of 64-digit pins.
 std::vector<wire::Digest> read_pins(hosts::ConfigReader& reader, const std::string& key);
+/// Whether the list names the pin.
+bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin);
 
 struct Endpoint {
   std::string host;

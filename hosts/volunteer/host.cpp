@@ -10,6 +10,7 @@
 #include "hosts/link/control_server.hpp"
 #include "hosts/link/coordinator_link.hpp"
 #include "hosts/link/read_config.hpp"
+#include "hosts/link/ready_line.hpp"
 #include "hosts/volunteer/lab_connection.hpp"
 
 namespace goblin::volunteer {
@@ -62,12 +63,7 @@ class Host {
     loop_.spawn(link_->run());
     loop_.spawn(expire_loop());
     logger_.info("host " + identity_->pin().hex() + (paused_ ? " is up, paused" : " is up"));
-    if (config_.ready_fd >= 0) {
-      const std::string line = identity_->pin().hex() + "\n";
-      // Whoever started us may be gone: then nobody waits for the line.
-      (void)!::write(config_.ready_fd, line.data(), line.size());
-      ::close(config_.ready_fd);
-    }
+    link::say_ready(config_.ready_fd, identity_->pin().hex());
     return {};
   }
 
