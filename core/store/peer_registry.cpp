@@ -89,6 +89,13 @@ class SqlitePeers final : public PeerRegistry {
     }
   }
 
+  Result<std::uint64_t> prune(std::uint64_t keep) override {
+    return database_->run(
+        "DELETE FROM peers WHERE validator=0 AND blocked=0 AND pin NOT IN"
+        " (SELECT pin FROM peers ORDER BY last_seen_unix_ms DESC, pin LIMIT ?)",
+        keep);
+  }
+
   Result<void> set_validator(const wire::Digest& pin, bool validator) override {
     GOBLIN_TRY(const std::uint64_t changed,
                database_->run("UPDATE peers SET validator=? WHERE pin=?", validator, pin));

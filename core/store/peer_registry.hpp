@@ -32,6 +32,9 @@ class PeerRegistry {
                                   const std::string& address, std::int64_t now_unix_ms) = 0;
   virtual Result<std::optional<PeerRecord>> find(const wire::Digest& pin) = 0;
   virtual Result<std::vector<PeerRecord>> list() = 0;
+  /// Forgets peers but for the `keep` last seen and those for which the operator set something.
+  /// How many were forgotten.
+  virtual Result<std::uint64_t> prune(std::uint64_t keep) = 0;
   virtual Result<void> set_validator(const wire::Digest& pin, bool validator) = 0;
   virtual Result<void> set_blocked(const wire::Digest& pin, bool blocked) = 0;
 };

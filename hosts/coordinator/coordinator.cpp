@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/coordinator/coordinator.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -11,25 +8,26 @@
 #include "core/net/blobs.hpp"
 #include "core/net/channel.hpp"
 #include "core/store/peer_registry.hpp"
+#include "hosts/coordinator/known_peers.hpp"
 #include "hosts/coordinator/plugin_shelf.hpp"
+#include "hosts/link/clock.hpp"
 #include "hosts/link/control_server.hpp"
 #include "hosts/link/read_config.hpp"
+#include "hosts/link/ready_line.hpp"
 
 namespace goblin::coordinator {
 namespace {
 
-std::int64_t unix_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+/// A known peer's last_seen and address are written no more often than this.
+constexpr std::int64_t kSeenEvery = 3'600'000;
+/// New peers' first status is answered by matchmaking at once, but no more often than this.
+constexpr std::uint64_t kUpdatePause = 100'000;
 
 /// A connected host or lab node.
 struct PeerSession {
   std::shared_ptr<net::Channel> channel;
   std::shared_ptr<net::BlobExchange> blobs;  ///< refers to channel
   wire::Role role = wire::Role::kHost;
-  bool validator = false;
   wire::HostStatus host;
   wire::LabStatus lab;
   bool told = false;  ///< has said its status
@@ -45,6 +43,8 @@ class Coordinator {
     const std::string& dir = config_.state_dir;
     std::filesystem::create_directories(dir + "/plugins", error);
     GOBLIN_TRY(registry_, store::PeerRegistry::open(dir + "/registry.sqlite"));
+    GOBLIN_TRY(const std::vector<store::PeerRecord> records, registry_->list());
+    known_ = std::make_unique<KnownPeers>(records, config_.max_known_peers, kSeenEvery);
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
     GOBLIN_TRY_VOID(read_plugins());
     net::ListenerLimits limits;
@@ -60,16 +60,12 @@ class Coordinator {
     loop_.spawn(wait_signal());
     loop_.spawn(accept_loop());
     loop_.spawn(update_loop());
+    loop_.spawn(write_loop());
     logger_.info("coordinator " + identity_->pin().hex() + " listens on " + config_.address + ":" +
                  std::to_string(listener_->port()) + " with " +
                  std::to_string(shelf_.catalog().entries.size()) + " plugins");
-    if (config_.ready_fd >= 0) {
-      const std::string line =
-          std::to_string(listener_->port()) + " " + identity_->pin().hex() + "\n";
-      // Whoever started us may be gone: then nobody waits for the line.
-      (void)!::write(config_.ready_fd, line.data(), line.size());
-      ::close(config_.ready_fd);
-    }
+    link::say_ready(config_.ready_fd,
+                    std::to_string(listener_->port()) + " " + identity_->pin().hex());
     return {};
   }
 
@@ -100,25 +96,15 @@ class Coordinator {
     loop_.stop();
   }
 
-  static bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin) {
-    return std::find(pins.begin(), pins.end(), pin) != pins.end();
-  }
-
   wire::Refusal authorise(const net::Peer& peer, const wire::Hello& hello) {
     if (hello.role != wire::Role::kHost && hello.role != wire::Role::kLab) {
       return wire::Refusal::kWrongRole;
     }
     if (hello.role == wire::Role::kLab && !config_.labs.empty() &&
-        !contains(config_.labs, peer.pin)) {
+        !link::contains(config_.labs, peer.pin)) {
       return wire::Refusal::kNotAuthorised;
     }
-    const auto record = registry_->seen(peer.pin, hello.role, peer.address, unix_ms());
-    if (!record) {
-      logger_.warn("peer " + peer.pin.hex().substr(0, 16) + ": " + record.error().message);
-      return record.error().code == Code::kInvalidArgument ? wire::Refusal::kWrongRole
-                                                           : wire::Refusal::kBusy;
-    }
-    return record->blocked ? wire::Refusal::kNotAuthorised : wire::Refusal::kNone;
+    return known_->greet(peer.pin, hello.role, peer.address, link::unix_ms());
   }
 
   net::Task<void> accept_loop() {
@@ -143,9 +129,6 @@ class Coordinator {
     const auto session = std::make_shared<PeerSession>();
     session->channel = channel;
     session->role = hello->role;
-    const auto record = registry_->find(pin);
-    session->validator =
-        contains(config_.validators, pin) || (record && *record && (*record)->validator);
     session->blobs = net::BlobExchange::create(
         loop_, *channel, [this](const wire::Digest& digest) { return find_blob(digest); });
     if (const auto old = peers_.find(pin); old != peers_.end()) {
@@ -185,13 +168,15 @@ class Coordinator {
           co_return fail(Code::kCorrupt, "a lab node speaks as a host");
         }
         GOBLIN_CO_TRY(session.host, wire::decode_host_status(frame.message));
-        session.told = true;
+        const bool first = !std::exchange(session.told, true);
         if (session.host.state == wire::HostState::kStopping) {
           matchmaker_.host_gone(pin);
         } else {
           matchmaker_.host_seen(pin, session.host.state == wire::HostState::kReady, now());
         }
-        update();
+        if (first && now() >= updated_ + kUpdatePause) {
+          update();
+        }
         co_return co_await answer(pin, session);
       }
       case wire::FrameType::kLabStatus: {
@@ -199,9 +184,11 @@ class Coordinator {
           co_return fail(Code::kCorrupt, "a host speaks as a lab node");
         }
         GOBLIN_CO_TRY(session.lab, wire::decode_lab_status(frame.message));
-        session.told = true;
+        const bool first = !std::exchange(session.told, true);
         matchmaker_.lab_seen(pin, session.lab.hosts_wanted, now());
-        update();
+        if (first && now() >= updated_ + kUpdatePause) {
+          update();
+        }
         co_return co_await answer(pin, session);
       }
       case wire::FrameType::kCatalogGet: {
@@ -219,6 +206,10 @@ class Coordinator {
                                            std::to_string(static_cast<unsigned>(frame.type)) +
                                            " is not for a coordinator");
     }
+  }
+
+  [[nodiscard]] bool is_validator(const wire::Digest& pin) const {
+    return link::contains(config_.validators, pin) || known_->is_validator(pin);
   }
 
   [[nodiscard]] std::uint32_t lease_ms() const {
@@ -247,10 +238,7 @@ class Coordinator {
     }
     wire::HostAssignments message;
     for (const auto& host : matchmaker_.hosts_of(pin)) {
-      const auto it = peers_.find(host);
-      const bool validator =
-          it != peers_.end() ? it->second->validator : contains(config_.validators, host);
-      message.hosts.push_back({host, validator, lease_ms()});
+      message.hosts.push_back({host, is_validator(host), lease_ms()});
     }
     return net::make_frame(wire::FrameType::kHostAssignments, message);
   }
@@ -266,6 +254,7 @@ class Coordinator {
 
   /// Lab nodes hear of a host before the host hears of them: so it is not refused.
   void update() {
+    updated_ = now();
     const auto changed = matchmaker_.update(now());
     for (const auto role : {wire::Role::kLab, wire::Role::kHost}) {
       for (const auto& pin : changed) {
@@ -281,6 +270,24 @@ class Coordinator {
     while (!stopping_) {
       co_await loop_.sleep(config_.update_every);
       update();
+    }
+  }
+
+  /// The only user of the registry once it runs: writes in batches, off the loop's thread.
+  net::Task<void> write_loop() {
+    while (!stopping_) {
+      co_await loop_.sleep(config_.update_every);
+      const auto batch = std::make_shared<KnownPeers::Batch>(known_->take_batch());
+      if (batch->seen.empty() && !batch->prune) {
+        continue;
+      }
+      const auto write = [registry = registry_, batch, keep = config_.max_known_peers] {
+        return write_batch(*registry, *batch, keep);
+      };
+      const auto done = co_await loop_.offload(write);
+      if (!done) {
+        logger_.warn("peer registry: " + done.error().message);
+      }
     }
   }
 
@@ -320,7 +327,7 @@ class Coordinator {
       } else {
         put("host " + name, std::to_string(matchmaker_.labs_of(pin).size()) + " lab nodes, " +
                                 std::to_string(session->host.leases) + " leases" +
-                                (session->validator ? ", validator" : ""));
+                                (is_validator(pin) ? ", validator" : ""));
       }
     }
     for (const auto& entry : shelf_.catalog().entries) {
@@ -338,7 +345,9 @@ class Coordinator {
   net::Loop& loop_;
   log::Logger logger_;
   scheduler::Matchmaker matchmaker_;
-  std::unique_ptr<store::PeerRegistry> registry_;
+  std::shared_ptr<store::PeerRegistry> registry_;
+  std::unique_ptr<KnownPeers> known_;
+  Micros updated_ = 0;  ///< when matchmaking ran last
   std::shared_ptr<const net::Identity> identity_;
   PluginShelf shelf_;
   std::unique_ptr<net::Listener> listener_;

@@ -24,7 +24,8 @@ struct CoordinatorConfig {
   std::vector<wire::Digest> labs;        ///< lab nodes admitted; empty: every one
   scheduler::Matchmaker::Config matchmaking;
   net::Milliseconds update_every{500};
-  std::uint32_t max_peers = 10'000;
+  std::uint32_t max_peers = 10'000;         ///< connected at once
+  std::uint32_t max_known_peers = 100'000;  ///< remembered; the longest unseen are forgotten first
   log::Options log;
   int ready_fd = -1;  ///< told "port pin\n" once it listens
 };

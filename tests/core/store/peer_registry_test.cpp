@@ -50,6 +50,25 @@ TEST(PeerRegistry, AnotherRoleIsRefusedAndNothingChanges) {
   GOBLIN_ASSERT_OK((*registry)->seen(digest_of(1), wire::Role::kHost, "10.0.0.3", 3));
 }
 
+TEST(PeerRegistry, PruningKeepsTheLastSeenAndWhatTheOperatorSet) {
+  const TempDir directory;
+  auto registry = PeerRegistry::open(directory / "peers.db");
+  GOBLIN_ASSERT_OK(registry);
+  for (std::uint8_t i = 1; i <= 6; ++i) {
+    GOBLIN_ASSERT_OK((*registry)->seen(digest_of(i), wire::Role::kHost, "10.0.0.1", 100 - i));
+  }
+  GOBLIN_ASSERT_OK((*registry)->set_validator(digest_of(5), true));
+  GOBLIN_ASSERT_OK((*registry)->set_blocked(digest_of(6), true));
+  const auto pruned = (*registry)->prune(2);
+  GOBLIN_ASSERT_OK(pruned);
+  EXPECT_EQ(*pruned, 2u);
+  for (const std::uint8_t kept : {1, 2, 5, 6}) {
+    EXPECT_TRUE((*registry)->find(digest_of(kept)).value().has_value()) << int{kept};
+  }
+  EXPECT_EQ((*registry)->list()->size(), 4u);
+  EXPECT_EQ((*registry)->prune(100).value(), 0u);
+}
+
 TEST(PeerRegistry, UnknownPeersCannotBeSet) {
   const TempDir directory;
   auto registry = PeerRegistry::open(directory / "peers.db");
