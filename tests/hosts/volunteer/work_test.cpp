@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Leases that end at bad moments, pauses between requests, lab nodes that take too much.
+#include "hosts/volunteer/work.hpp"
+
+#include <gmock/gmock.h>
+
+#include "core/net/sha256.hpp"
+#include "tests/core/plugin/runner_fixture.hpp"
+#include "tests/core/store/support.hpp"
+#include "tests/testing/plugins/faulty_modes.hpp"
+
+namespace goblin::volunteer {
+namespace {
+
+using goblin::testing::kHonest;
+using goblin::testing::RunnerFixture;
+using ::testing::ElementsAre;
+
+/// A lab node that remembers what it was sent.
+class FakeLab final : public LabPort {
+ public:
+  FakeLab(net::Loop& loop, std::uint8_t number) : changed_(loop), never_(loop) {
+    pin_.bytes[0] = number;
+  }
+  [[nodiscard]] const wire::Digest& pin() const override { return pin_; }
+  [[nodiscard]] bool is_open() const override { return true; }
+  net::Task<Result<std::uint64_t>> fetch(wire::Digest digest, std::uint64_t,
+                                         std::shared_ptr<net::BlobSink> sink) override {
+    ++fetches;
+    changed_.set();
+    const auto it = blobs.find(digest);
+    if (it == blobs.end()) {
+      co_await never_.wait();  // it answers nothing
+    }
+    GOBLIN_CO_TRY_VOID(sink->begin(it->second.size()));
+    GOBLIN_CO_TRY_VOID(sink->write(0, it->second));
+    co_return it->second.size();
+  }
+  void send(net::Frame frame) override {
+    if (frame.type == wire::FrameType::kHandBack) {
+      const auto message = wire::decode_hand_back(frame.message);
+      for (const auto lease : message->leases) {
+        back.push_back(lease);
+      }
+    } else if (frame.type == wire::FrameType::kResults) {
+      const auto message = wire::decode_results(frame.message);
+      for (const auto& result : message->results) {
+        results[result.lease] = result.status;
+      }
+      if (on_results) {
+        on_results();
+      }
+    }
+    changed_.set();
+  }
+  HeldResults& held() override { return held_; }
+
+  /// False when it has not come to that within 20 s.
+  net::Task<bool> until(std::function<bool()> done) {
+    while (!done()) {
+      changed_.reset();
+      const bool changed = co_await changed_.wait_for(net::Milliseconds(20'000));
+      if (!changed) {
+        co_return false;
+      }
+    }
+    co_return true;
+  }
+
+  std::map<wire::Digest, wire::Bytes> blobs;
+  std::map<std::uint64_t, std::int32_t> results;
+  std::vector<std::uint64_t> back;
+  std::function<void()> on_results;
+  int fetches = 0;
+
+ private:
+  wire::Digest pin_;
+  net::Event changed_, never_;
+  HeldResults held_;
+};
+
+class WorkTest : public RunnerFixture {
+ protected:
+  WorkTest() {
+    config_.threads = 1;
+    config_.memory_bytes = 64u << 20;
+    config_.slots = 8;
+    config_.runner = options();
+  }
+  void TearDown() override {
+    work_.reset();
+    lab_.reset();
+    other_.reset();
+    gate_.reset();
+    arrived_.reset();
+    RunnerFixture::TearDown();
+  }
+  /// Makes everything that needs the loop of this run.
+  void open() {
+    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", 64u << 20, [](const auto&) {}));
+    gate_ = std::make_unique<net::Event>(*loop_);
+    gate_->set();
+    arrived_ = std::make_unique<net::Event>(*loop_);
+    lab_ = std::make_shared<FakeLab>(*loop_, 1);
+    other_ = std::make_shared<FakeLab>(*loop_, 2);
+    work_ = std::make_unique<Work>(
+        *loop_, config_, *cache_, [this](wire::Digest) { return find_plugin(); }, log::Logger());
+    work_->start();
+  }
+  net::Task<Result<std::shared_ptr<const net::UniqueFd>>> find_plugin() {
+    arrived_->set();
+    co_await gate_->wait();
+    GOBLIN_CO_TRY(net::UniqueFd fd, plugin::make_sealed_memfd_from(plugin_path("faulty")));
+    co_return std::make_shared<const net::UniqueFd>(std::move(fd));
+  }
+
+  /// y = 2x for `length` numbers; x comes from the lab node as a blob, which `from` may have.
+  wire::Lease lease(std::uint64_t number, std::int64_t length, FakeLab* from = nullptr) {
+    wire::Bytes bytes(static_cast<std::size_t>(length) * 8);
+    bytes[0] = static_cast<std::byte>(number);
+    wire::Lease lease;
+    lease.lease = number;
+    lease.job = 1;
+    lease.params = {wire::Value::of(std::int64_t{kHonest})};
+    wire::TensorRef input;
+    input.spec = {GOBLIN_F64, {length}};
+    input.digest = net::sha256(bytes);
+    lease.inputs = {input};
+    lease.outputs = {input.spec};
+    lease.deadline_ms = 20'000;
+    if (from != nullptr) {
+      from->blobs.emplace(input.digest, std::move(bytes));
+    }
+    return lease;
+  }
+  void give(const std::shared_ptr<FakeLab>& lab, std::vector<wire::Lease> leases) {
+    wire::Leases message;
+    message.leases = std::move(leases);
+    work_->add(lab, std::move(message), {});
+  }
+
+  store::test::TempDir dir_;
+  HostConfig config_;
+  std::unique_ptr<store::BlobCache> cache_;
+  std::unique_ptr<net::Event> gate_, arrived_;
+  std::shared_ptr<FakeLab> lab_, other_;
+  std::unique_ptr<Work> work_;
+};
+
+TEST_F(WorkTest, ALeaseThatEndsWhileItsRunnerStartsLeavesTheRest) {
+  run([&]() -> net::Task<void> {
+    open();
+    gate_->reset();
+    give(lab_, {lease(1, 8, lab_.get())});
+    co_await arrived_->wait();  // it is in a batch, which waits for its plugin
+    work_->cancel(*lab_, {1});
+    gate_->set();
+    give(lab_, {lease(2, 8, lab_.get())});
+    auto done = [this] { return lab_->results.contains(2); };
+    const bool came = co_await lab_->until(done);
+    EXPECT_TRUE(came);
+    EXPECT_EQ(lab_->results[2], GOBLIN_OK);
+    EXPECT_FALSE(lab_->results.contains(1));
+  });
+}
+
+TEST_F(WorkTest, AConnectionThatGoesWhileARunnerStartsTakesItsLeasesAlong) {
+  run([&]() -> net::Task<void> {
+    open();
+    gate_->reset();
+    // The second one has memory of its own.
+    give(lab_, {lease(1, 8, lab_.get()), lease(2, 1 << 14, lab_.get())});
+    co_await arrived_->wait();
+    work_->drop(*lab_);
+    gate_->set();
+    give(other_, {lease(3, 1 << 14, other_.get())});
+    auto done = [this] { return other_->results.contains(3); };
+    const bool came = co_await other_->until(done);
+    EXPECT_TRUE(came);
+    EXPECT_EQ(other_->results[3], GOBLIN_OK);
+    EXPECT_TRUE(lab_->results.empty());
+    EXPECT_EQ(work_->leases(), 0u);
+  });
+}
+
+TEST_F(WorkTest, APauseBetweenRequestsDoesNotStopARunnerForEver) {
+  run([&]() -> net::Task<void> {
+    open();
+    // Results are sent when the request has ended and the batch has not.
+    lab_->on_results = [this] { work_->pause(true); };
+    give(lab_, {lease(1, 8, lab_.get())});
+    auto first = [this] { return lab_->results.contains(1); };
+    EXPECT_TRUE(co_await lab_->until(first));
+    lab_->on_results = nullptr;
+    EXPECT_EQ(work_->idle_reason(), "paused");
+    give(lab_, {lease(2, 8, lab_.get())});
+    // The batch has ended meanwhile: whatever is waiting has run many times.
+    for (int i = 0; i < 200; ++i) {
+      co_await loop_->offload([] { return 0; });
+    }
+    EXPECT_FALSE(lab_->results.contains(2));
+    work_->pause(false);
+    auto second = [this] { return lab_->results.contains(2); };
+    EXPECT_TRUE(co_await lab_->until(second));
+    EXPECT_EQ(lab_->results[2], GOBLIN_OK);
+  });
+}
+
+TEST_F(WorkTest, ALabNodeTakesHalfOfTheSlotsBesideAnother) {
+  run([&]() -> net::Task<void> {
+    open();
+    // Nobody has their inputs, so that they stay.
+    give(other_, {lease(100, 8)});
+    std::vector<wire::Lease> many;
+    for (std::uint64_t i = 1; i <= 6; ++i) {
+      many.push_back(lease(i, 8));
+    }
+    give(lab_, many);
+    EXPECT_THAT(lab_->back, ElementsAre(5, 6));
+    EXPECT_TRUE(lab_->results.empty());  // no fault of the tasks
+    EXPECT_EQ(work_->leases(), 5u);
+    co_return;
+  });
+}
+
+TEST_F(WorkTest, ALabNodeAloneTakesEverySlotAndNoMore) {
+  run([&]() -> net::Task<void> {
+    open();
+    std::vector<wire::Lease> many;
+    for (std::uint64_t i = 1; i <= 10; ++i) {
+      many.push_back(lease(i, 8));
+    }
+    give(lab_, many);
+    EXPECT_THAT(lab_->back, ElementsAre(9, 10));
+    EXPECT_EQ(work_->leases(), 8u);
+    co_return;
+  });
+}
+
+TEST_F(WorkTest, ALabNodeThatSendsNoBlobsLeavesFetchersToAnother) {
+  run([&]() -> net::Task<void> {
+    open();
+    std::vector<wire::Lease> many;
+    for (std::uint64_t i = 1; i <= 8; ++i) {
+      many.push_back(lease(i, 8));
+    }
+    give(lab_, many);
+    auto busy = [this] { return lab_->fetches >= 3; };
+    EXPECT_TRUE(co_await lab_->until(busy));
+    work_->cancel(*lab_, {7, 8});
+    give(other_, {lease(100, 8, other_.get())});
+    auto done = [this] { return other_->results.contains(100); };
+    EXPECT_TRUE(co_await other_->until(done));
+    EXPECT_EQ(other_->results[100], GOBLIN_OK);
+    EXPECT_EQ(lab_->fetches, 3);
+  });
+}
+
+TEST_F(WorkTest, HeldResultsOfOneLabNodeCountForAnother) {
+  run([&]() -> net::Task<void> {
+    open();
+    const auto big = [&](std::uint64_t number, FakeLab& lab) {
+      wire::Lease made = lease(number, 1 << 14, &lab);
+      made.memory_bytes = config_.memory_bytes;  // nothing fits beside it
+      return made;
+    };
+    give(lab_, {big(1, *lab_)});
+    auto first = [this] { return lab_->results.contains(1); };
+    EXPECT_TRUE(co_await lab_->until(first));
+    EXPECT_EQ(lab_->held().bytes(), 8u << 14);
+    give(other_, {big(2, *other_), lease(3, 8, other_.get())});
+    // The small one fits, and passes it.
+    auto small = [this] { return other_->results.contains(3); };
+    EXPECT_TRUE(co_await other_->until(small));
+    EXPECT_FALSE(other_->results.contains(2));
+    lab_->held().release(1);
+    work_->wake();
+    auto second = [this] { return other_->results.contains(2); };
+    EXPECT_TRUE(co_await other_->until(second));
+    EXPECT_EQ(other_->results[2], GOBLIN_OK);
+  });
+}
+
+TEST_F(WorkTest, OutputsWhoseSumWrapsAreRefused) {
+  run([&]() -> net::Task<void> {
+    open();
+    wire::Lease huge = lease(1, 8);
+    huge.outputs.assign(4, wire::TensorSpec{GOBLIN_F64, {std::int64_t{1} << 59}});
+    give(lab_, {huge});
+    EXPECT_EQ(lab_->results[1], static_cast<std::int32_t>(Code::kExhausted));
+    EXPECT_EQ(work_->leases(), 0u);
+    co_return;
+  });
+}
+
+}  // namespace
+}  // namespace goblin::volunteer
