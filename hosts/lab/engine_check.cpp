@@ -22,6 +22,8 @@ std::array<std::uint8_t, 32> draw_seed() {
 constexpr std::size_t kBatch = 256;
 /// A batch ends when it judges this much work: its deadline must hold.
 constexpr double kBatchFlops = 4e13;
+/// Runners that a job may start for its checks, beside the first.
+constexpr std::uint32_t kMaxCheckers = 3;
 
 scheduler::Verdict verdict_of(const wire::CheckedTask& checked) {
   if (checked.status != GOBLIN_OK) {
@@ -66,6 +68,11 @@ net::Task<void> Engine::check_loop(JobPtr job) {
                                      waiting.begin() + static_cast<std::ptrdiff_t>(n));
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
     auto answer = co_await run_checks(job, batch);
+    while (!answer && !job->ended && !job->checker && job->checker_starts < kMaxCheckers) {
+      logger_.warn("job " + std::to_string(number) +
+                   ": its check is started anew: " + answer.error().message);
+      answer = co_await run_checks(job, batch);
+    }
     if (job->ended || job->planner_starts != plan) {
       co_return;
     }
@@ -104,8 +111,10 @@ net::Task<void> Engine::check_loop(JobPtr job) {
 
 net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
                                                     const std::vector<std::uint64_t>& leases) {
-  constexpr std::uint32_t kMaxStarts = 3;
-  if (!job->checker && job->checker_starts < kMaxStarts) {
+  if (job->checker && !job->checker->client().alive()) {
+    job->checker.reset();
+  }
+  if (!job->checker && job->checker_starts < kMaxCheckers) {
     ++job->checker_starts;
     const auto memfd = job->memfd;
     GOBLIN_CO_TRY(std::shared_ptr<MappedRunner> fresh, co_await start_runner(memfd));
@@ -117,7 +126,7 @@ net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
   auto runner = job->checker;
   if (!runner) {
     co_return fail(Code::kUnavailable,
-                   "the check runner has broken " + std::to_string(kMaxStarts) + " times");
+                   "the check runner has broken " + std::to_string(kMaxCheckers + 1) + " times");
   }
   wire::Check request;
   for (const auto lease : leases) {
@@ -128,7 +137,14 @@ net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
     const auto task = it->second.task;
     const Slot slot = *it->second.slot;
     wire::CheckTask item;
-    GOBLIN_CO_TRY(item.task, co_await runner_task(job, *runner, task, slot, lease));
+    auto placed = co_await runner_task(job, *runner, task, slot, lease);
+    if (!placed) {
+      if (job->checker == runner && !runner->client().alive()) {
+        job->checker.reset();
+      }
+      co_return fail(std::move(placed).error());
+    }
+    item.task = std::move(*placed);
     item.seed = draw_seed();
     request.tasks.push_back(std::move(item));
   }

@@ -7,6 +7,7 @@ Six seeded runs by default; GOBLIN_LONG_TESTS=1 makes them twenty. GOBLIN_SEED n
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import select
@@ -30,7 +31,8 @@ pytestmark = pytest.mark.timeout(120)
 LONG = os.environ.get("GOBLIN_LONG_TESTS") == "1"
 FIRST = int(os.environ.get("GOBLIN_SEED", "1"))
 RUNS = range(FIRST, FIRST + (20 if LONG else 6))
-VICTIMS = ("host", "runner", "lab", "coordinator", "checker")
+# A judge is a runner of the lab node: a job's planner, or its check.
+VICTIMS = ("host", "runner", "lab", "coordinator", "judge")
 MEMORY = "64MiB"
 
 Array = npt.NDArray[Any]
@@ -56,6 +58,14 @@ def children(pid: int) -> list[int]:
     return sorted(found)
 
 
+def reached(job: gg.Job, part: float) -> bool:
+    return job.done or job.progress.fraction >= part
+
+
+def went_on(job: gg.Job, accepted: int) -> bool:
+    return job.done or job.progress.accepted > accepted
+
+
 def accepted_in_journal(lab_directory: Path) -> dict[int, tuple[int, bytes, bytes]]:
     """Task → (number of its record, host, digest), from a copy: the lab node holds the original."""
     with tempfile.TemporaryDirectory() as copy:
@@ -76,11 +86,9 @@ class Run:
         self.journalled: dict[int, tuple[int, bytes, bytes]] = {}
 
     def await_progress(self) -> bool:
-        """Waits for a random part of the job and some milliseconds more; False when it has ended."""
+        """Waits for a random part of the job and some ms more; False when it has ended."""
         part, more = self.random.uniform(0.0, 0.85), self.random.uniform(0.0, 0.03)
-        e2e.until(
-            f"{part:.0%} of the job", lambda: self.job.done or self.job.progress.fraction >= part
-        )
+        e2e.until(f"{part:.0%} of the job", functools.partial(reached, self.job, part))
         end = time.monotonic() + more
         e2e.until("some milliseconds", lambda: time.monotonic() >= end)
         self.story.append(f"at {part:.0%} + {more * 1000:.0f} ms")
@@ -89,10 +97,9 @@ class Run:
     def strike(self, victim: str) -> None:
         network = self.lab.network
         self.story.append(f"kill {victim}")
-        if victim in ("runner", "checker"):
+        if victim in ("runner", "judge"):
             owner = self.random.choice(network.hosts) if victim == "runner" else network.lab
-            # The planner of a job is the lab node's first runner: with it the job would fail.
-            runners = children(owner.pid)[1 if victim == "checker" else 0 :]
+            runners = children(owner.pid)
             if runners:
                 os.kill(self.random.choice(runners), signal.SIGKILL)
             return
@@ -147,7 +154,7 @@ def test_the_lab_node_again_and_again(operands: tuple[Array, Array], undisturbed
         job = lab.submit("matmul", a=a, b=b)
         known: dict[int, tuple[int, bytes, bytes]] = {}
         for part in (0.01, 0.3, 0.6):
-            e2e.until(f"{part:.0%}", lambda part=part: job.done or job.progress.fraction >= part)
+            e2e.until(f"{part:.0%}", functools.partial(reached, job, part))
             lab.network.lab.kill()
             now = accepted_in_journal(lab.network.lab.directory)
             assert known.items() <= now.items()
@@ -188,3 +195,21 @@ def test_a_killed_host_leaves_no_runner(operands: tuple[Array, Array]) -> None:
         os.close(watch)
         job.cancel()
         assert job.wait(10)
+
+
+def test_the_runners_of_the_lab_node_die(operands: tuple[Array, Array], undisturbed: str) -> None:
+    """Planner and check, each as often as its job may start it anew; with one host, so that no
+    second result can stand in for a check."""
+    a, b = operands
+    with gg.local(hosts=1, memory=MEMORY) as lab:
+        node = lab.network.lab.pid
+        job = lab.submit("matmul", a=a, b=b)
+        for which in (0, -1, 0, -1):
+            accepted = job.progress.accepted
+            e2e.until("it goes on", functools.partial(went_on, job, accepted))
+            runners = children(node)
+            if runners:
+                os.kill(runners[which], signal.SIGKILL)
+        assert e2e.sha256(job.result(40)) == undisturbed
+        assert lab.network.lab.pid == node
+        assert job.explain().cost.refused == 0
