@@ -24,8 +24,8 @@ itself); the two host daemons 1.8 (0.8 GB received, decrypted, hashed and writte
 GB of results hashed, encrypted and sent); the lab node 1.35 (0.5 GB of inputs hashed, 0.8 GB read,
 encrypted and sent, 0.27 GB received, decrypted, hashed and stored); its planner 0.4 (results copied
 to the output, whose pages are touched for the first time); checks 0.18. Of the 3.8 beside the
-product SHA-256 takes 0.9, AES-GCM 0.4, the kernel most of the rest: loopback TCP, and pages of
-files that are new. For 0.75 of NumPy all of that would have to cost 2.3. Hosts on cores of their
+product SHA-256 takes 0.8, AES-GCM 0.3, the kernel most of the rest: loopback TCP, and pages of
+files that are new. For 0.75 of NumPy all of that would have to cost 2.5. Hosts on cores of their
 own, as in a real network, leave the product its cores."""
 GOAL = "at n = 8192 at least 0.75 of NumPy, and faster than dask.array and Ray"
 
