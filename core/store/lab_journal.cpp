@@ -132,19 +132,6 @@ class SqliteJournal final : public LabJournal {
     return transaction.commit();
   }
 
-  Result<void> set_merged(std::uint64_t job, const std::vector<std::uint64_t>& tasks) override {
-    GOBLIN_TRY(auto transaction, database_->begin());
-    for (const std::uint64_t task : tasks) {
-      GOBLIN_TRY(const std::uint64_t changed,
-                 database_->run("UPDATE accepted SET merged=? WHERE job=? AND task=?", kMerged, job,
-                                task));
-      if (changed == 0) {
-        return no_task(job, task);
-      }
-    }
-    return transaction.commit();
-  }
-
   Result<void> withdraw_accepted(std::uint64_t job, std::uint64_t task) override {
     GOBLIN_TRY(const std::uint64_t changed,
                database_->run("DELETE FROM accepted WHERE job=? AND task=?", job, task));

@@ -70,7 +70,6 @@ class LabJournal {
                                      const std::string& message, const wire::Bytes& summary) = 0;
   /// One transaction for all; a record for a task that has one replaces it.
   virtual Result<void> record_accepted(const std::vector<AcceptedRecord>& records) = 0;
-  virtual Result<void> set_merged(std::uint64_t job, const std::vector<std::uint64_t>& tasks) = 0;
   /// A recheck refused it.
   virtual Result<void> withdraw_accepted(std::uint64_t job, std::uint64_t task) = 0;
   virtual Result<void> record_quarantine(const QuarantineRecord& record) = 0;

@@ -138,24 +138,14 @@ TEST_F(LabJournalTest, ABatchIsWhollyThereOrNotAtAll) {
   EXPECT_EQ(journal_->accepted(1)->size(), 1u);
 }
 
-TEST_F(LabJournalTest, MergedAndWithdrawn) {
+TEST_F(LabJournalTest, Withdrawn) {
   add(1);
   GOBLIN_ASSERT_OK(journal_->record_accepted({sample_accepted(1, 1), sample_accepted(1, 2)}));
-  EXPECT_FALSE(journal_->accepted_task(1, 1)->merged);
-  GOBLIN_ASSERT_OK(journal_->set_merged(1, {1, 2}));
-  EXPECT_TRUE(journal_->accepted_task(1, 1)->merged);
   EXPECT_EQ(journal_->accepted_task(1, 1)->planned, sample_accepted(1, 1).planned);
   GOBLIN_ASSERT_OK(journal_->withdraw_accepted(1, 1));
   GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->accepted_task(1, 1));
   GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->withdraw_accepted(1, 1));
-  GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->set_merged(1, {2, 1}));
-}
-
-TEST_F(LabJournalTest, RefusedMergeChangesNothing) {
-  add(1);
-  GOBLIN_ASSERT_OK(journal_->record_accepted({sample_accepted(1, 1)}));
-  GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->set_merged(1, {1, 2}));
-  EXPECT_FALSE(journal_->accepted_task(1, 1)->merged);
+  EXPECT_EQ(journal_->accepted(1)->size(), 1u);
 }
 
 TEST_F(LabJournalTest, Quarantines) {
