@@ -36,7 +36,11 @@ struct PeerSession {
 class Coordinator {
  public:
   Coordinator(const CoordinatorConfig& config, net::Loop& loop, log::Logger logger)
-      : config_(config), loop_(loop), logger_(std::move(logger)), matchmaker_(config.matchmaking) {}
+      : config_(config),
+        loop_(loop),
+        logger_(std::move(logger)),
+        matchmaker_(config.matchmaking),
+        newcomer_(loop) {}
 
   Result<void> open() {
     std::error_code error;
@@ -174,8 +178,8 @@ class Coordinator {
         } else {
           matchmaker_.host_seen(pin, session.host.state == wire::HostState::kReady, now());
         }
-        if (first && now() >= updated_ + kUpdatePause) {
-          update();
+        if (first) {
+          update_soon();
         }
         co_return co_await answer(pin, session);
       }
@@ -186,8 +190,8 @@ class Coordinator {
         GOBLIN_CO_TRY(session.lab, wire::decode_lab_status(frame.message));
         const bool first = !std::exchange(session.told, true);
         matchmaker_.lab_seen(pin, session.lab.hosts_wanted, now());
-        if (first && now() >= updated_ + kUpdatePause) {
-          update();
+        if (first) {
+          update_soon();
         }
         co_return co_await answer(pin, session);
       }
@@ -266,9 +270,22 @@ class Coordinator {
     }
   }
 
+  /// Now, or with whoever else comes in the pause.
+  void update_soon() {
+    if (now() >= updated_ + kUpdatePause) {
+      update();
+    } else {
+      newcomer_.set();
+    }
+  }
+
   net::Task<void> update_loop() {
     while (!stopping_) {
-      co_await loop_.sleep(config_.update_every);
+      const bool newcomer = co_await newcomer_.wait_for(config_.update_every);
+      if (newcomer) {
+        co_await loop_.sleep(net::Milliseconds(kUpdatePause / 1000));
+      }
+      newcomer_.reset();
       update();
     }
   }
@@ -347,7 +364,8 @@ class Coordinator {
   scheduler::Matchmaker matchmaker_;
   std::shared_ptr<store::PeerRegistry> registry_;
   std::unique_ptr<KnownPeers> known_;
-  Micros updated_ = 0;  ///< when matchmaking ran last
+  Micros updated_ = 0;   ///< when matchmaking ran last
+  net::Event newcomer_;  ///< somebody waits for matchmaking
   std::shared_ptr<const net::Identity> identity_;
   PluginShelf shelf_;
   std::unique_ptr<net::Listener> listener_;
