@@ -163,6 +163,12 @@ Result<bool> allocate_blocks(int fd, std::uint64_t size, bool keep_size) {
   if (size > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
     return fail(disk_error("cannot allocate " + bytes_text(size), EFBIG));
   }
+  // Asked first: a file system may give out all that it has before it finds that it is not enough.
+  if (const std::uint64_t free = free_bytes(fd); size > free) {
+    return fail(disk_error(
+        "cannot allocate " + bytes_text(size) + ", " + bytes_text(free) + " are free there",
+        ENOSPC));
+  }
   // fallocate itself, not posix_fallocate: where the file system cannot, the latter touches every
   // 4 KiB block with two system calls.
   while (::fallocate(fd, keep_size ? FALLOC_FL_KEEP_SIZE : 0, 0, static_cast<off_t>(size)) != 0) {

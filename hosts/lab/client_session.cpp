@@ -48,7 +48,8 @@ net::Task<void> ClientSession::run() {
       if (!request) {
         break;
       }
-      while (under_way_ >= kMaxRequests) {
+      // Replies that wait for a client who does not read count, too.
+      while (under_way_ + outgoing_.size() >= kMaxRequests && channel_->is_open()) {
         room_.reset();
         co_await room_.wait();
       }
@@ -71,8 +72,10 @@ net::Task<void> ClientSession::write_loop(std::shared_ptr<ClientSession> self) {
   while (auto frame = co_await self->outgoing_.pop()) {
     if (const auto done = co_await self->channel_->send(std::move(*frame)); !done) {
       self->channel_->close();
+      self->room_.set();
       co_return;
     }
+    self->room_.set();
   }
 }
 
@@ -211,7 +214,11 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
                      "array '" + input.name + "': its file's descriptor is missing");
     }
   }
+  std::set<std::string> outputs;
   for (const auto& output : body.outputs) {
+    if (!outputs.insert(output.name).second) {
+      co_return fail(Code::kInvalidArgument, "output '" + output.name + "' is given twice");
+    }
     if (!local || output.fd_index >= fds.size()) {
       co_return fail(Code::kInvalidArgument,
                      "output '" + output.name + "': " +

@@ -445,6 +445,9 @@ void Engine::handed_back(scheduler::HostId host, const wire::HandBack& message) 
   for (const auto lease : message.leases) {
     const auto it = leases_.find(lease);
     if (it != leases_.end() && it->second.host == host) {
+      if (message.reason == Code::kCorrupt) {
+        loop_.spawn(doubt_inputs(it->second.job, it->second.task));
+      }
       scheduler_->handed_back(host, lease, message.reason, now());
     }
   }

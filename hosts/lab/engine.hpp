@@ -197,6 +197,10 @@ class Engine {
   net::Task<Result<wire::Checked>> run_checks(JobPtr job, const std::vector<std::uint64_t>& leases);
   net::Task<void> accept_loop(JobPtr job);
   net::Task<Result<void>> accept_batch(JobPtr job, std::vector<scheduler::AcceptResult> batch);
+  /// Whether the task's inputs still have the bytes that hosts were sent. If not, the researcher's
+  /// file was changed: the job fails and says so, and no host is to blame.
+  net::Task<bool> inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task);
+  net::Task<void> doubt_inputs(JobPtr job, std::shared_ptr<const PreparedTask> task);
   net::Task<void> recheck(JobPtr job, scheduler::Recheck action);
   net::Task<Result<scheduler::Verdict>> recheck_verdict(JobPtr job, std::uint64_t task);
   net::Task<Result<wire::RunnerTask>> runner_task(JobPtr job, MappedRunner& runner,

@@ -85,6 +85,17 @@ net::Task<void> Engine::check_loop(JobPtr job) {
       // The kind's check broke: recomputation decides instead.
       logger_.warn("job " + std::to_string(number) + ": " + answer.error().message);
     }
+    for (const auto& [lease, checked] : by_lease) {
+      const auto it = leases_.find(lease);
+      if (verdict_of(*checked) != scheduler::Verdict::kReject || it == leases_.end()) {
+        continue;
+      }
+      const auto task = it->second.task;
+      const bool hold = co_await inputs_hold(job, task);
+      if (!hold || job->planner_starts != plan) {
+        co_return;
+      }
+    }
     for (const auto lease : batch) {
       const auto it = leases_.find(lease);
       const auto found = by_lease.find(lease);
@@ -183,6 +194,13 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
   }
   ++job->counters->checked;
   if (*verdict == scheduler::Verdict::kReject) {
+    if (const auto task = job->tasks.find(action.task); task != job->tasks.end()) {
+      const auto prepared = task->second;
+      const bool hold = co_await inputs_hold(job, prepared);
+      if (!hold || job->planner_starts != plan) {
+        co_return;
+      }
+    }
     note_incident(*job, action.task, pin_of(action.host), "accepted before, refused now",
                   "found when the results of a refused host were checked again");
   }

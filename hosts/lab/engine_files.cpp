@@ -2,6 +2,7 @@
 // Files of a job: arrays of the researcher, staged arrays, outputs.
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -100,7 +101,14 @@ Result<void> Engine::open_outputs(Job& job, std::vector<net::UniqueFd>* fds) {
                     what + ": offset " + std::to_string(file->offset) + " is too large");
       }
       if (tensor.file_bytes < need) {
-        if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(need))) {
+        struct statvfs disk {};
+        const bool known = ::fstatvfs(fd.get(), &disk) == 0;
+        const std::uint64_t free =
+            known ? std::uint64_t{disk.f_bavail} * disk.f_frsize : UINT64_MAX;
+        const int error = need - tensor.file_bytes > free
+                              ? ENOSPC
+                              : ::posix_fallocate(fd.get(), 0, static_cast<off_t>(need));
+        if (error != 0) {
           return fail(Code::kExhausted, what + ": " + std::to_string(need) +
                                             " bytes cannot be reserved: " + std::strerror(error));
         }

@@ -100,6 +100,40 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
   co_return task;
 }
 
+net::Task<bool> Engine::inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task) {
+  for (std::size_t i = 0; i < task->inputs.size(); ++i) {
+    if (task->inputs[i].is_inline()) {
+      continue;
+    }
+    const TensorFile window = task->windows[i];
+    auto hash = [window] { return hash_source(*make_view_source(window)); };
+    auto digest = co_await loop_.offload(hash);
+    if (job->ended) {
+      co_return false;
+    }
+    if (digest && *digest == task->inputs[i].digest) {
+      continue;
+    }
+    const auto& view = task->planned.inputs[i];
+    const bool of_job =
+        view.source == GOBLIN_SOURCE_JOB_INPUT && view.index < job->record.inputs.size();
+    const std::string what =
+        of_job ? "array '" + job->record.inputs[view.index].name + "'" : "a kept result";
+    Error error(digest ? Error{Code::kCorrupt, what + " was changed while the job was running; "
+                                                      "submit the job again, on a copy"}
+                       : digest.error().with_context(what));
+    co_await end_job(job, wire::JobState::kFailed, std::move(error));
+    co_return false;
+  }
+  co_return true;
+}
+
+net::Task<void> Engine::doubt_inputs(JobPtr job, std::shared_ptr<const PreparedTask> task) {
+  if (!job->ended) {
+    (void)co_await inputs_hold(job, task);
+  }
+}
+
 void Engine::forget_views_of(Job& job, std::uint64_t task) {
   wire::View view;
   view.source = GOBLIN_SOURCE_TASK_RESULT;
