@@ -223,7 +223,7 @@ void fields(A& a, Ref<A, wire::JobInput> v) {
 }
 template <typename A>
 void fields(A& a, Ref<A, wire::OutputInfo> v) {
-  a(v.name), a(v.spec), a(v.staged), a(v.offset);
+  a(v.name), a(v.spec), a(v.staged), a(v.offset), a(v.digest);
 }
 template <typename A>
 void fields(A& a, Ref<A, wire::JobOutputFile> v) {

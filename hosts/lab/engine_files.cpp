@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -23,6 +24,30 @@ Result<std::uint64_t> file_size(int fd, const std::string& what) {
     return fail(Code::kInvalidArgument, what + " is not a regular file");
   }
   return static_cast<std::uint64_t>(info.st_size);
+}
+
+/// Names a file whatever its path: a path that leads elsewhere after a restart is refused.
+wire::Digest identity_of(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return {};
+  }
+  const std::array<std::uint64_t, 2> identity = {info.st_dev, info.st_ino};
+  return net::sha256(std::as_bytes(std::span(identity)));
+}
+
+/// Notes the file at the submission, holds it against that after a restart.
+Result<void> check_identity(int fd, bool fresh, wire::Digest& known, const std::string& path,
+                            const std::string& what) {
+  const wire::Digest identity = identity_of(fd);
+  if (fresh) {
+    known = identity;
+  } else if (identity != known) {
+    return fail(Code::kCorrupt, what + ": '" + path +
+                                    "' is another file than when the job was submitted; put it "
+                                    "back, or submit the job again");
+  }
+  return {};
 }
 
 /// The descriptor that came with the frame; after a restart, the path opened anew.
@@ -47,7 +72,7 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t i
 
 Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>* fds) {
   job.inputs.clear();
-  for (const auto& input : job.record.inputs) {
+  for (auto& input : job.record.inputs) {
     TensorFile tensor;
     if (input.dtype == 0) {
       job.inputs.push_back(std::move(tensor));
@@ -63,6 +88,7 @@ Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>* fds) {
       fd = std::move(file->fd);
     } else {
       GOBLIN_TRY(fd, take_file(fds, input.fd_index, input.path, O_RDONLY, what));
+      GOBLIN_TRY_VOID(check_identity(fd.get(), fds != nullptr, input.digest, input.path, what));
     }
     GOBLIN_TRY(tensor.file_bytes, file_size(fd.get(), what));
     tensor.fd = std::make_shared<const net::UniqueFd>(std::move(fd));
@@ -92,6 +118,7 @@ Result<void> Engine::open_outputs(Job& job, std::vector<net::UniqueFd>* fds) {
     net::UniqueFd fd;
     if (file != job.record.output_files.end()) {
       GOBLIN_TRY(fd, take_file(fds, file->fd_index, file->path, O_RDWR, what));
+      GOBLIN_TRY_VOID(check_identity(fd.get(), fresh, info.digest, file->path, what));
       info.staged = false;
       info.offset = tensor.offset = file->offset;
       GOBLIN_TRY(tensor.file_bytes, file_size(fd.get(), what));

@@ -24,8 +24,10 @@ wire::Capacity Engine::capacity_now() const {
 
 net::Task<Result<void>> Engine::start_runners(JobPtr job) {
   if (!job->planner) {  // after a restart of this daemon or of the planner
-    GOBLIN_CO_TRY_VOID(open_inputs(*job, nullptr));
-    GOBLIN_CO_TRY_VOID(open_outputs(*job, nullptr));
+    if (job->outputs.empty()) {  // a planner that broke left them open
+      GOBLIN_CO_TRY_VOID(open_inputs(*job, nullptr));
+      GOBLIN_CO_TRY_VOID(open_outputs(*job, nullptr));
+    }
     GOBLIN_CO_TRY(const PluginFile file,
                   co_await plugins_.find(job->record.plugin, job->record.kind_index));
     job->memfd = file.memfd;

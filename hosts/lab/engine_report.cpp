@@ -17,6 +17,9 @@ wire::JobStatus Engine::status_of(const Job& job) const {
   status.status = job.record.status;
   status.message = job.record.message;
   status.outputs = job.record.outputs;
+  for (auto& output : status.outputs) {
+    output.digest = {};  // in the record it names a file, not bytes
+  }
   status.flops_total = job.flops_total;
   if (job.ended) {
     status.tasks_planned = job.final_planned;
