@@ -23,7 +23,7 @@ wire::Capacity Engine::capacity_now() const {
 }
 
 net::Task<Result<void>> Engine::start_runners(JobPtr job) {
-  if (!job->planner) {  // after a restart of this daemon or of the planner
+  if (!job->planner) {           // after a restart of this daemon or of the planner
     if (job->outputs.empty()) {  // a planner that broke left them open
       GOBLIN_CO_TRY_VOID(open_inputs(*job, nullptr));
       GOBLIN_CO_TRY_VOID(open_outputs(*job, nullptr));
