@@ -117,7 +117,7 @@ struct HostAssignment {
   bool validator = false;
   std::uint32_t lease_ms = 0;
 };
-/// Coordinator → lab node: which hosts serve it; replaces the previous list.
+/// Coordinator → lab node: who serves it. A host no longer named keeps its lease until it ends.
 struct HostAssignments {
   std::vector<HostAssignment> hosts;
 };
