@@ -63,9 +63,8 @@ net::Task<void> ClientSession::run() {
   channel_->close();
   outgoing_.close();
   blobs_->shut_down();
-  for (const auto stage : stages_) {
-    engine_.unstage(stage);
-  }
+  std::vector<std::uint64_t> unused(stages_.begin(), stages_.end());
+  co_await engine_.unstage(std::move(unused));
 }
 
 net::Task<void> ClientSession::write_loop(std::shared_ptr<ClientSession> self) {
@@ -181,7 +180,8 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Stage body,
   }
   GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(body.size));
   if (closed_) {
-    engine_.unstage(file.number);
+    std::vector<std::uint64_t> unused(1, file.number);
+    co_await engine_.unstage(std::move(unused));
     co_return fail(Code::kUnavailable, "the client has gone");
   }
   stages_.insert(file.number);
@@ -241,9 +241,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
   auto reply = co_await engine_.submit(std::move(body), std::move(fds));
   if (!reply) {
     // Nobody submits them again: a refused submission must not keep its room.
-    for (const auto stage : used) {
-      engine_.unstage(stage);
-    }
+    co_await engine_.unstage(std::move(used));
   }
   co_return reply;
 }
@@ -258,7 +256,8 @@ net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
     }
     GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(bytes));
     if (closed_) {
-      engine_.unstage(file.number);
+      std::vector<std::uint64_t> unused(1, file.number);
+      co_await engine_.unstage(std::move(unused));
       co_return fail(Code::kUnavailable, "the client has gone");
     }
     stages_.insert(file.number);

@@ -4,6 +4,7 @@
 //
 //   engine.cpp          events of hosts, the pump, leases
 //   engine_jobs.cpp     submission, start, restart, end of jobs
+//   engine_files.cpp    files of jobs and of clients
 //   engine_fetch.cpp    fetching, and where runners find results
 //   engine_check.cpp    checking, rechecking
 //   engine_accept.cpp   accepting
@@ -114,7 +115,7 @@ class Engine {
   [[nodiscard]] std::uint32_t running_jobs() const;
   /// Makes a staging file that no job names yet; removed when its client goes without using it.
   net::Task<Result<store::Staging::File>> stage(std::uint64_t bytes);
-  void unstage(std::uint64_t stage);
+  net::Task<void> unstage(std::vector<std::uint64_t> stages);
 
  private:
   struct HostEntry {
@@ -175,10 +176,15 @@ class Engine {
   net::Task<Result<void>> replay_accepted(JobPtr job);
   net::Task<Result<void>> start_runners(JobPtr job);
   net::Task<void> planner_broke(JobPtr job, Error error);
-  /// `fds`: what came with the submission; null after a restart.
-  Result<void> open_inputs(Job& job, std::vector<net::UniqueFd>* fds);
-  Result<void> open_outputs(Job& job, std::vector<net::UniqueFd>* fds);
-  void remove_stages(const Job& job, bool outputs_too);
+  /// Opens the job's files on a worker. `fds`: what came with the submission; null after a restart.
+  net::Task<Result<void>> open_files(JobPtr job, std::shared_ptr<std::vector<net::UniqueFd>> fds);
+  /// Whether the job's files are apart from each other and from those of running jobs.
+  [[nodiscard]] Result<void> files_apart(const Job& job) const;
+  /// Whether nobody cut, removed or replaced the researcher's files that the job writes to.
+  net::Task<Result<void>> out_files_hold(JobPtr job);
+  /// Staged inputs, and outputs if asked for, of a job.
+  static std::vector<std::uint64_t> stages_of(const Job& job, bool outputs_too);
+  net::Task<void> remove_stages(std::vector<std::uint64_t> stages);
   net::Task<void> forget_old();
   net::Task<void> finish_job(JobPtr job);
   net::Task<void> end_job(JobPtr job, wire::JobState state, Error error);
@@ -263,6 +269,7 @@ class Engine {
   };
   std::unordered_map<scheduler::HostId, Outgoing> outgoing_;
   std::unordered_set<std::uint64_t> loose_stages_;  ///< staged, not yet named by a job
+  std::unordered_set<JobPtr> arriving_;  ///< submitted, not yet in jobs_: their files count
   std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
   net::Event hosts_changed_;
   net::Event clock_;

@@ -93,6 +93,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
     record.planned = task->planned;
     records.push_back(std::move(record));
   }
+  GOBLIN_CO_TRY_VOID(co_await out_files_hold(job));
   GOBLIN_CO_TRY(wire::Accepted answer,
                 co_await runner->client().accept(request, options_.plan_deadline));
   if (answer.tasks.size() != batch.size()) {
@@ -106,6 +107,8 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
     }
     records[i].merged = item.disposition == GOBLIN_ACCEPT_MERGED;
   }
+  // What was written to a file that has been cut meanwhile is gone: it must not count.
+  GOBLIN_CO_TRY_VOID(co_await out_files_hold(job));
   // The outputs hold the result before the journal says so: a crash between the two only means
   // that the task is computed again and writes the same bits.
   auto write = [kept_records](store::LabJournal& journal) {

@@ -43,6 +43,14 @@ net::Task<void> Engine::finish_job(JobPtr job) {
   job->record.state = wire::JobState::kFinishing;
   touch(*job);
   auto runner = job->planner;
+  auto intact = co_await out_files_hold(job);
+  if (job->ended) {
+    co_return;
+  }
+  if (!intact) {
+    co_await end_job(job, wire::JobState::kFailed, std::move(intact).error());
+    co_return;
+  }
   auto done = co_await runner->client().finish(options_.plan_deadline);
   if (job->ended) {
     co_return;
@@ -53,12 +61,15 @@ net::Task<void> Engine::finish_job(JobPtr job) {
     co_await planner_broke(job, std::move(error));
     co_return;
   }
-  if (done->status != GOBLIN_OK) {
-    error = Error{code_from_status(done->status), done->message};
-  } else {
+  intact = co_await out_files_hold(job);
+  if (job->ended) {
+    co_return;
+  }
+  if (done->status == GOBLIN_OK && intact) {
     co_await end_job(job, wire::JobState::kDone, std::move(error));
     co_return;
   }
+  error = intact ? Error{code_from_status(done->status), done->message} : intact.error();
   co_await end_job(job, wire::JobState::kFailed, std::move(error));
 }
 
@@ -79,8 +90,7 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
                                  bytes);
   };
   auto written = co_await with_journal(write);
-  job->inputs.clear();
-  job->outputs.clear();
+  job->files = {};
   job->memfd.reset();
   if (!written) {
     // A restart will run it again: its files stay.
@@ -92,7 +102,7 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
         written.error().message;
     state = wire::JobState::kFailed;
   } else {
-    remove_stages(*job, state != wire::JobState::kDone);
+    co_await remove_stages(stages_of(*job, state != wire::JobState::kDone));
   }
   // Only now may a client see the end: what it sees is what a restart would show.
   job->record.state = state;
@@ -149,7 +159,7 @@ net::Task<Result<void>> Engine::forget(std::uint64_t number) {
   jobs_.erase(number);
   auto done = co_await with_journal(
       [number](store::LabJournal& journal) { return journal.forget_job(number); });
-  remove_stages(*job, true);
+  co_await remove_stages(stages_of(*job, true));
   co_return done;
 }
 

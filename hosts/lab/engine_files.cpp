@@ -1,197 +1,117 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Files of a job: arrays of the researcher, staged arrays, outputs.
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
+// Files of jobs and of clients: opened, held apart, looked after, removed. What blocks on the disk
+// runs on a worker: to allocate or to remove a large file takes seconds.
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 
 #include "hosts/lab/engine.hpp"
 
 namespace goblin::lab {
-namespace {
 
-Result<std::uint64_t> file_size(int fd, const std::string& what) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    return fail(Code::kUnavailable, what + ": " + std::strerror(errno));
+net::Task<Result<void>> Engine::open_files(JobPtr job,
+                                           std::shared_ptr<std::vector<net::UniqueFd>> fds) {
+  struct Opened {
+    store::JobRecord record;
+    JobFiles files;
+  };
+  // On a copy: others look at the record of a job that goes on after a restart.
+  auto open = [&staging = staging_, record = job->record, fds]() mutable -> Result<Opened> {
+    GOBLIN_TRY(JobFiles files, open_job_files(staging, record, fds.get()));
+    return Opened{std::move(record), std::move(files)};
+  };
+  auto opened = co_await loop_.offload(open);
+  if (!opened) {
+    co_return fail(std::move(opened).error());
   }
-  if (!S_ISREG(info.st_mode)) {
-    return fail(Code::kInvalidArgument, what + " is not a regular file");
+  if (job->ended) {
+    co_return Result<void>{};
   }
-  return static_cast<std::uint64_t>(info.st_size);
+  if (fds) {
+    job->record = std::move(opened->record);
+  }
+  job->files = std::move(opened->files);
+  co_return Result<void>{};
 }
 
-/// Names a file whatever its path: a path that leads elsewhere after a restart is refused.
-wire::Digest identity_of(int fd) {
-  struct stat info {};
-  if (::fstat(fd, &info) != 0) {
-    return {};
+Result<void> Engine::files_apart(const Job& job) const {
+  if (auto overlap = find_overlap(job.record, job.files)) {
+    return fail(std::move(*overlap));
   }
-  const std::array<std::uint64_t, 2> identity = {info.st_dev, info.st_ino};
-  return net::sha256(std::as_bytes(std::span(identity)));
-}
-
-/// Notes the file at the submission, holds it against that after a restart.
-Result<void> check_identity(int fd, bool fresh, wire::Digest& known, const std::string& path,
-                            const std::string& what) {
-  const wire::Digest identity = identity_of(fd);
-  if (fresh) {
-    known = identity;
-  } else if (identity != known) {
-    return fail(Code::kCorrupt, what + ": '" + path +
-                                    "' is another file than when the job was submitted; put it "
-                                    "back, or submit the job again");
+  const auto against = [&job](const Job& other) -> Result<void> {
+    if (&other == &job || other.ended) {
+      return {};
+    }
+    auto conflict =
+        find_conflict(job.record, job.files, other.record, other.files, other.record.job);
+    return conflict ? fail(std::move(*conflict)) : Result<void>{};
+  };
+  for (const auto& [number, other] : jobs_) {
+    GOBLIN_TRY_VOID(against(*other));
+  }
+  for (const auto& other : arriving_) {
+    GOBLIN_TRY_VOID(against(*other));
   }
   return {};
 }
 
-/// The descriptor that came with the frame; after a restart, the path opened anew.
-Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t index,
-                                const std::string& path, int flags, const std::string& what) {
-  if (fds != nullptr) {
-    if (index >= fds->size() || !(*fds)[index]) {
-      return fail(Code::kInvalidArgument, what + ": descriptor " + std::to_string(index) +
-                                              " is missing, or another array names it, too");
-    }
-    return std::move((*fds)[index]);
+net::Task<Result<void>> Engine::out_files_hold(JobPtr job) {
+  if (job->files.out_files.empty()) {
+    co_return Result<void>{};
   }
-  net::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));
-  if (!fd) {
-    return fail(Code::kNotFound, what + ": '" + path + "' cannot be opened: " +
-                                     std::strerror(errno) + "; submit the job again");
-  }
-  return fd;
+  struct Looked {
+    Result<void> outcome;
+    std::vector<bool> seen;
+  };
+  auto look = [files = job->files.out_files, seen = job->out_seen]() mutable {
+    auto outcome = check_out_files(files, seen);
+    return Looked{std::move(outcome), std::move(seen)};
+  };
+  auto looked = co_await loop_.offload(look);
+  job->out_seen = std::move(looked.seen);
+  co_return std::move(looked.outcome);
 }
 
-}  // namespace
-
-Result<void> Engine::open_inputs(Job& job, std::vector<net::UniqueFd>* fds) {
-  job.inputs.clear();
-  for (auto& input : job.record.inputs) {
-    TensorFile tensor;
-    if (input.dtype == 0) {
-      job.inputs.push_back(std::move(tensor));
-      continue;
-    }
-    const std::string what = "array '" + input.name + "'";
-    net::UniqueFd fd;
-    if (input.storage == wire::Storage::kStaged) {
-      auto file = staging_.reopen(input.stage);
-      if (!file) {
-        return fail(file.error().with_context(what));
-      }
-      fd = std::move(file->fd);
-    } else {
-      GOBLIN_TRY(fd, take_file(fds, input.fd_index, input.path, O_RDONLY, what));
-      GOBLIN_TRY_VOID(check_identity(fd.get(), fds != nullptr, input.digest, input.path, what));
-    }
-    GOBLIN_TRY(tensor.file_bytes, file_size(fd.get(), what));
-    tensor.fd = std::make_shared<const net::UniqueFd>(std::move(fd));
-    tensor.offset = input.offset;
-    tensor.dtype = input.dtype;
-    tensor.shape = input.shape;
-    tensor.strides = input.strides;
-    GOBLIN_TRY_VOID(check_tensor_file(tensor, what));
-    job.inputs.push_back(std::move(tensor));
-  }
-  return {};
-}
-
-Result<void> Engine::open_outputs(Job& job, std::vector<net::UniqueFd>* fds) {
-  const bool fresh = fds != nullptr;
-  job.outputs.clear();
-  if (fresh) {
-    job.record.output_stages.assign(job.record.outputs.size(), 0);
-  }
-  for (std::size_t i = 0; i < job.record.outputs.size(); ++i) {
-    auto& info = job.record.outputs[i];
-    const std::string what = "output '" + info.name + "'";
-    GOBLIN_TRY(const std::uint64_t bytes, info.spec.size_bytes());
-    const auto file = std::find_if(job.record.output_files.begin(), job.record.output_files.end(),
-                                   [&](const auto& f) { return f.name == info.name; });
-    TensorFile tensor;
-    net::UniqueFd fd;
-    if (file != job.record.output_files.end()) {
-      GOBLIN_TRY(fd, take_file(fds, file->fd_index, file->path, O_RDWR, what));
-      GOBLIN_TRY_VOID(check_identity(fd.get(), fresh, info.digest, file->path, what));
-      info.staged = false;
-      info.offset = tensor.offset = file->offset;
-      GOBLIN_TRY(tensor.file_bytes, file_size(fd.get(), what));
-      const std::uint64_t need = file->offset + bytes;
-      if (need < bytes || need > (1ULL << 62)) {
-        return fail(Code::kInvalidArgument,
-                    what + ": offset " + std::to_string(file->offset) + " is too large");
-      }
-      if (tensor.file_bytes < need) {
-        struct statvfs disk {};
-        const bool known = ::fstatvfs(fd.get(), &disk) == 0;
-        const std::uint64_t free =
-            known ? std::uint64_t{disk.f_bavail} * disk.f_frsize : UINT64_MAX;
-        const int error = need - tensor.file_bytes > free
-                              ? ENOSPC
-                              : ::posix_fallocate(fd.get(), 0, static_cast<off_t>(need));
-        if (error != 0) {
-          return fail(Code::kExhausted, what + ": " + std::to_string(need) +
-                                            " bytes cannot be reserved: " + std::strerror(error));
-        }
-        tensor.file_bytes = need;
-      }
-    } else {
-      info.staged = true;
-      if (fresh) {
-        GOBLIN_TRY(store::Staging::File made, staging_.create(std::max<std::uint64_t>(bytes, 1)));
-        job.record.output_stages[i] = made.number;
-        tensor.file_bytes = made.size;
-        fd = std::move(made.fd);
-      } else {
-        GOBLIN_TRY(store::Staging::File made, staging_.reopen(job.record.output_stages[i]));
-        tensor.file_bytes = made.size;
-        fd = std::move(made.fd);
-      }
-    }
-    tensor.fd = std::make_shared<const net::UniqueFd>(std::move(fd));
-    tensor.dtype = info.spec.dtype;
-    tensor.shape = info.spec.shape;
-    tensor.strides = TensorFile::row_major(tensor.dtype, tensor.shape);
-    GOBLIN_TRY_VOID(check_tensor_file(tensor, what));
-    job.outputs.push_back(std::move(tensor));
-  }
-  return {};
-}
-
-void Engine::remove_stages(const Job& job, bool outputs_too) {
+std::vector<std::uint64_t> Engine::stages_of(const Job& job, bool outputs_too) {
+  std::vector<std::uint64_t> stages;
   for (const auto& input : job.record.inputs) {
     if (input.dtype != 0 && input.storage == wire::Storage::kStaged) {
-      (void)staging_.remove(input.stage);
+      stages.push_back(input.stage);
     }
   }
   if (outputs_too) {
-    for (const auto stage : job.record.output_stages) {
-      if (stage != 0) {
-        (void)staging_.remove(stage);
-      }
-    }
+    std::copy_if(job.record.output_stages.begin(), job.record.output_stages.end(),
+                 std::back_inserter(stages), [](auto stage) { return stage != 0; });
   }
+  return stages;
+}
+
+net::Task<void> Engine::remove_stages(std::vector<std::uint64_t> stages) {
+  if (stages.empty()) {
+    co_return;
+  }
+  // What cannot be removed now is removed at the next start: no job names it any more.
+  auto remove = [&staging = staging_, stages = std::move(stages)] {
+    for (const auto stage : stages) {
+      (void)staging.remove(stage);
+    }
+    return true;
+  };
+  (void)co_await loop_.offload(remove);
 }
 
 net::Task<Result<store::Staging::File>> Engine::stage(std::uint64_t bytes) {
-  auto file = co_await loop_.offload(
-      [this, bytes] { return staging_.create(std::max<std::uint64_t>(bytes, 1)); });
+  auto create = [&staging = staging_, bytes] {
+    return staging.create(std::max<std::uint64_t>(bytes, 1));
+  };
+  auto file = co_await loop_.offload(create);
   if (file) {
     loose_stages_.insert(file->number);
   }
   co_return file;
 }
 
-void Engine::unstage(std::uint64_t stage) {
-  if (loose_stages_.erase(stage) != 0) {
-    (void)staging_.remove(stage);
-  }
+net::Task<void> Engine::unstage(std::vector<std::uint64_t> stages) {
+  std::erase_if(stages, [this](auto stage) { return loose_stages_.erase(stage) == 0; });
+  co_await remove_stages(std::move(stages));
 }
 
 }  // namespace goblin::lab

@@ -23,10 +23,12 @@ wire::Capacity Engine::capacity_now() const {
 }
 
 net::Task<Result<void>> Engine::start_runners(JobPtr job) {
-  if (!job->planner) {           // after a restart of this daemon or of the planner
-    if (job->outputs.empty()) {  // a planner that broke left them open
-      GOBLIN_CO_TRY_VOID(open_inputs(*job, nullptr));
-      GOBLIN_CO_TRY_VOID(open_outputs(*job, nullptr));
+  if (!job->planner) {                 // after a restart of this daemon or of the planner
+    if (job->files.outputs.empty()) {  // a planner that broke left them open
+      GOBLIN_CO_TRY_VOID(co_await open_files(job, nullptr));
+      if (job->ended) {
+        co_return Result<void>{};
+      }
     }
     GOBLIN_CO_TRY(const PluginFile file,
                   co_await plugins_.find(job->record.plugin, job->record.kind_index));
@@ -100,8 +102,8 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
   request.params = job->record.params;
   request.capacity = capacity_now();
   request.state = job->record.plan_state;
-  for (std::size_t i = 0; i < job->inputs.size(); ++i) {
-    const TensorFile& tensor = job->inputs[i];
+  for (std::size_t i = 0; i < job->files.inputs.size(); ++i) {
+    const TensorFile& tensor = job->files.inputs[i];
     wire::TensorAt at;
     if (tensor.dtype != 0) {
       GOBLIN_CO_TRY(at.segment,
@@ -114,8 +116,8 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
     }
     request.inputs.push_back(std::move(at));
   }
-  for (std::size_t i = 0; i < job->outputs.size(); ++i) {
-    const TensorFile& tensor = job->outputs[i];
+  for (std::size_t i = 0; i < job->files.outputs.size(); ++i) {
+    const TensorFile& tensor = job->files.outputs[i];
     wire::TensorAt at;
     GOBLIN_CO_TRY(at.segment, co_await runner->segment(MappedRunner::output_key(i),
                                                        tensor.fd->get(), tensor.file_bytes, true));
@@ -230,9 +232,9 @@ Result<std::shared_ptr<PreparedTask>> Engine::bind(Job& job, wire::PlannedTask p
   auto task = std::make_shared<PreparedTask>();
   for (const auto& view : planned.inputs) {
     TensorFile source;
-    if (view.source == GOBLIN_SOURCE_JOB_INPUT && view.index < job.inputs.size() &&
-        job.inputs[view.index].dtype != 0) {
-      source = job.inputs[view.index];
+    if (view.source == GOBLIN_SOURCE_JOB_INPUT && view.index < job.files.inputs.size() &&
+        job.files.inputs[view.index].dtype != 0) {
+      source = job.files.inputs[view.index];
     } else if (view.source == GOBLIN_SOURCE_TASK_RESULT) {
       const auto kept = job.kept.find(view.task);
       if (kept == job.kept.end() || view.index >= kept->second.outputs.size()) {
@@ -266,6 +268,16 @@ Result<std::shared_ptr<PreparedTask>> Engine::bind(Job& job, wire::PlannedTask p
 net::Task<void> Engine::planner_broke(JobPtr job, Error error) {
   constexpr std::uint32_t kMaxStarts = 3;
   if (job->ended) {
+    co_return;
+  }
+  // A file that was cut under its feet kills a planner that writes to it: that is no fault of its.
+  const std::uint32_t plan = job->planner_starts;
+  auto intact = co_await out_files_hold(job);
+  if (job->ended || job->planner_starts != plan) {
+    co_return;
+  }
+  if (!intact) {
+    co_await end_job(job, wire::JobState::kFailed, std::move(intact).error());
     co_return;
   }
   if (job->planner_starts >= kMaxStarts) {

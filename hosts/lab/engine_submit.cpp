@@ -17,6 +17,13 @@ wire::TensorAt type_only(const wire::JobInput& input) {
   return at;
 }
 
+/// Staged outputs of a job that does not come to be.
+std::vector<std::uint64_t> outputs_of(const Job& job) {
+  std::vector<std::uint64_t> stages = job.record.output_stages;
+  std::erase(stages, 0);
+  return stages;
+}
+
 }  // namespace
 
 net::Task<Result<std::shared_ptr<MappedRunner>>> Engine::start_runner(
@@ -34,10 +41,14 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
                                                   std::vector<net::UniqueFd> fds) {
   for (const auto& [number, known] : jobs_) {
     if (!submit.dry_run && known->record.token == submit.token) {
+      const JobPtr same = known;
+      // Copied once more for a job that has its own.
+      std::vector<std::uint64_t> copies;
       for (const auto& input : submit.inputs) {
-        unstage(input.stage);  // copied once more for a job that has its own
+        copies.push_back(input.stage);
       }
-      co_return wire::ReplyBody(status_of(*known));
+      co_await unstage(std::move(copies));
+      co_return wire::ReplyBody(status_of(*same));
     }
   }
   if (submit.weight < 1 || submit.weight > 1000) {
@@ -111,25 +122,24 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     estimated.min_task_bytes = validated.min_task_bytes;
     co_return wire::ReplyBody(std::move(estimated));
   }
-  GOBLIN_CO_TRY_VOID(open_inputs(*job, &fds));
-  if (auto opened = open_outputs(*job, &fds); !opened) {
-    for (const auto stage : job->record.output_stages) {
-      if (stage != 0) {
-        (void)staging_.remove(stage);
-      }
-    }
-    co_return fail(std::move(opened).error());
+  GOBLIN_CO_TRY_VOID(
+      co_await open_files(job, std::make_shared<std::vector<net::UniqueFd>>(std::move(fds))));
+  auto apart = files_apart(*job);
+  if (!apart) {
+    co_await remove_stages(outputs_of(*job));
+    co_return fail(std::move(apart).error());
   }
+  arriving_.insert(job);
   auto write = [job](store::LabJournal& journal) { return journal.add_job(job->record); };
   auto number = co_await with_journal(write);
+  arriving_.erase(job);
   if (!number) {
-    remove_stages(*job, true);
+    co_await remove_stages(outputs_of(*job));
     co_return fail(std::move(number).error());
   }
   if (auto known = find_job(*number)) {  // a repeated submission overtook this one
-    for (const auto stage : job->record.output_stages) {
-      (void)staging_.remove(stage);
-    }
+    co_await unstage(stages_of(*job, false));
+    co_await remove_stages(outputs_of(*job));
     co_return wire::ReplyBody(status_of(*known));
   }
   job->record.job = *number;

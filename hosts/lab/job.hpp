@@ -13,9 +13,8 @@
 #include <vector>
 
 #include "core/plugin/runner_client.hpp"
-#include "core/store/lab_journal.hpp"
+#include "hosts/lab/job_files.hpp"
 #include "hosts/lab/result_store.hpp"
-#include "hosts/lab/view.hpp"
 
 namespace goblin::lab {
 
@@ -82,8 +81,8 @@ struct Job {
   Job(net::Loop& loop, store::Staging& staging) : results(staging), changed(loop) {}
 
   store::JobRecord record;
-  std::vector<TensorFile> inputs;  ///< dtype 0: left out
-  std::vector<TensorFile> outputs;
+  JobFiles files;                              ///< empty once it has ended
+  std::vector<bool> out_seen;                  ///< see check_out_files
   std::shared_ptr<const net::UniqueFd> memfd;  ///< the plugin, sealed
   std::shared_ptr<MappedRunner> planner, checker;
   std::uint32_t checker_starts = 0;
