@@ -26,6 +26,16 @@ constexpr std::uint64_t kReserve = 1000;
 constexpr std::size_t kDigits = 16;
 constexpr std::string_view kSuffix = ".bin";
 
+/// A file of at most this share of the machine's memory is held in the page cache from the start.
+constexpr std::uint64_t kResidentShare = 8;
+
+std::uint64_t machine_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+                               : 0;
+}
+
 std::string file_name(std::uint64_t number) {
   std::array<char, 32> buffer{};
   std::snprintf(buffer.data(), buffer.size(), "%016llx.bin",
@@ -68,7 +78,14 @@ class DiskStaging final : public Staging {
     return reserve();
   }
 
-  Result<File> create(std::uint64_t size) override {
+  Result<File> create(std::uint64_t size) override { return create_file(size, false); }
+
+  Result<File> create_resident(std::uint64_t size) override {
+    return create_file(size, size <= machine_memory() / kResidentShare);
+  }
+
+ private:
+  Result<File> create_file(std::uint64_t size, bool resident) {
     std::uint64_t number = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -84,7 +101,7 @@ class DiskStaging final : public Staging {
       number = next_++;
       used_ += size;  // reserved now, so that two creations cannot both take the last room
     }
-    auto fd = make_file(number, size);
+    auto fd = make_file(number, size, resident);
     const std::lock_guard lock(mutex_);
     if (!fd) {
       used_ -= size;
@@ -94,6 +111,7 @@ class DiskStaging final : public Staging {
     return File{number, std::move(*fd), size};
   }
 
+ public:
   Result<File> reopen(std::uint64_t number) override {
     std::uint64_t size = 0;
     {
@@ -218,7 +236,7 @@ class DiskStaging final : public Staging {
     return {};
   }
 
-  Result<net::UniqueFd> make_file(std::uint64_t number, std::uint64_t size) {
+  Result<net::UniqueFd> make_file(std::uint64_t number, std::uint64_t size, bool resident) {
     const std::string name = file_name(number);
     net::UniqueFd fd(
         ::openat(directory_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
@@ -229,7 +247,7 @@ class DiskStaging final : public Staging {
     Result<void> done;
     if (!allocated) {
       done = fail(allocated.error());
-    } else if (!*allocated) {
+    } else if (!*allocated || resident) {
       done = write_zeros(fd.get(), size);
     }
     if (!done) {

@@ -3,12 +3,24 @@
 #pragma once
 
 #include <map>
+#include <vector>
 
 #include "hosts/volunteer/work.hpp"
 
 namespace goblin::volunteer {
 
+/// Shared memory for the outputs of a large task, mapped in the runner as `segment`.
+struct OutputBuffer {
+  std::shared_ptr<SharedBuffer> memory;
+  std::uint32_t segment = 0;
+};
+
 struct Work::JobRunner {
+  /// A buffer of at least `bytes` that nobody else holds: one that was used before (fresh pages
+  /// cost more than the copy into them), or a new one. What the job left in it is its own. Buffers
+  /// that are free and do not fit into `room` bytes beside it are unmapped.
+  net::Task<Result<OutputBuffer>> output_buffer(std::uint64_t bytes, std::uint64_t room);
+
   std::shared_ptr<plugin::RunnerClient> client;
   wire::Digest plugin;
   std::map<wire::Digest, std::uint32_t> inputs;  ///< mapped blobs
@@ -18,6 +30,7 @@ struct Work::JobRunner {
   std::uint64_t task_us = 50'000;    ///< recent time of one task; says how many make a batch
   std::uint64_t counted_cpu_us = 0;  ///< processor time that the cap has been charged for
   net::TimePoint used;
+  std::vector<OutputBuffer> buffers;  ///< mapped; free when nothing else owns the memory
 };
 
 }  // namespace goblin::volunteer

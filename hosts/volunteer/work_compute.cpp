@@ -189,18 +189,15 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   std::shared_ptr<SharedBuffer> own;
   std::uint32_t own_segment = 0;
   Result<void> prepared;
-  if (output_bytes(batch.front()->lease) >= kOwnBuffer) {
-    auto made = SharedBuffer::create(output_bytes(batch.front()->lease));
-    if (made) {
-      own = std::move(*made);
-      auto mapped = co_await runner->client->map(own->fd(), own->size(), true);
-      if (mapped) {
-        own_segment = *mapped;
-      } else {
-        prepared = fail(std::move(mapped).error());
-      }
+  if (const auto bytes = output_bytes(batch.front()->lease); bytes >= kOwnBuffer) {
+    const std::uint64_t taken = add_capped(held_bytes(), memory_of(batch.front()->lease));
+    const std::uint64_t room = config_.memory_bytes - std::min(taken, config_.memory_bytes);
+    auto buffer = co_await runner->output_buffer(bytes, room);
+    if (buffer) {
+      own = buffer->memory;
+      own_segment = buffer->segment;
     } else {
-      prepared = fail(std::move(made).error());
+      prepared = fail(std::move(buffer).error());
     }
   }
   wire::Execute request;
@@ -240,10 +237,6 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     runner->client->resume();
   } else {
     executed = fail(std::move(prepared).error());
-  }
-  if (own) {
-    std::vector<std::uint32_t> unmapped(1, own_segment);
-    (void)co_await runner->client->unmap(std::move(unmapped));
   }
 
   // What the next leases of this job do not need is unmapped: its memory counts.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "core/store/staging.hpp"
 
+#include <sys/mman.h>
+
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -52,6 +55,23 @@ TEST(Staging, BlocksAreAllocated) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
   ASSERT_EQ(::stat((directory / "staging").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);
+}
+
+TEST(Staging, AResidentFileIsZeroAndInThePageCache) {
+  const TempDir directory;
+  auto staging = open(directory / "staging");
+  constexpr std::size_t kSize = (5u << 20) + 100;
+  auto file = staging->create_resident(kSize);
+  GOBLIN_ASSERT_OK(file);
+  auto* const bytes = static_cast<unsigned char*>(
+      ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, file->fd.get(), 0));
+  ASSERT_NE(bytes, MAP_FAILED);
+  std::vector<unsigned char> pages((kSize + 4095) / 4096);
+  ASSERT_EQ(::mincore(bytes, kSize, pages.data()), 0);
+  EXPECT_EQ(std::count_if(pages.begin(), pages.end(), [](auto page) { return (page & 1) == 0; }),
+            0);
+  EXPECT_EQ(std::count(bytes, bytes + kSize, 0), static_cast<std::ptrdiff_t>(kSize));
+  ::munmap(bytes, kSize);
 }
 
 TEST(Staging, NumbersAreNeverUsedTwice) {

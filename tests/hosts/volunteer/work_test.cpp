@@ -139,6 +139,17 @@ class WorkTest : public RunnerFixture {
     work_->add(lab, std::move(message), {});
   }
 
+  /// Memory for results (and arenas) that this process holds.
+  static std::size_t shared_buffers() {
+    std::size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+      std::error_code gone;
+      const auto target = std::filesystem::read_symlink(entry.path(), gone);
+      count += !gone && target.string().starts_with("/memfd:goblin-result") ? 1 : 0;
+    }
+    return count;
+  }
+
   store::test::TempDir dir_;
   HostConfig config_;
   std::unique_ptr<store::BlobCache> cache_;
@@ -278,6 +289,57 @@ TEST_F(WorkTest, HeldResultsOfOneLabNodeCountForAnother) {
     auto second = [this] { return other_->results.contains(2); };
     EXPECT_TRUE(co_await other_->until(second));
     EXPECT_EQ(other_->results[2], GOBLIN_OK);
+  });
+}
+
+TEST_F(WorkTest, MemoryOfACollectedResultIsUsedAgainAndThatOfAHeldOneIsNot) {
+  run([&]() -> net::Task<void> {
+    open();
+    constexpr std::int64_t kLength = 1 << 14;
+    std::vector<std::size_t> buffers;
+    std::vector<wire::Digest> digests;
+    for (std::uint64_t number = 1; number <= 3; ++number) {
+      wire::Lease made = lease(number, kLength, lab_.get());
+      const auto* x = reinterpret_cast<const double*>(lab_->blobs.at(made.inputs[0].digest).data());
+      std::vector<double> y(x, x + kLength);
+      for (double& value : y) {
+        value *= 2;
+      }
+      digests.push_back(net::sha256(std::as_bytes(std::span(y))));
+      give(lab_, {made});
+      auto done = [this, number] { return lab_->results.contains(number); };
+      EXPECT_TRUE(co_await lab_->until(done));
+      buffers.push_back(shared_buffers());
+      if (number == 1) {
+        lab_->held().release(1);
+      }
+    }
+    EXPECT_EQ(buffers[1], buffers[0]);
+    EXPECT_EQ(buffers[2], buffers[0] + 1);
+    for (std::uint64_t number = 2; number <= 3; ++number) {
+      const auto source = lab_->held().find(digests[number - 1]);
+      EXPECT_TRUE(source.has_value());
+      wire::Bytes bytes(kLength * 8);
+      EXPECT_TRUE((*source)->read(0, bytes).has_value());
+      EXPECT_EQ(net::sha256(bytes), digests[number - 1]);
+    }
+  });
+}
+
+TEST_F(WorkTest, MemoryThatIsFreeMakesRoomForAResultOfAnotherSize) {
+  run([&]() -> net::Task<void> {
+    open();
+    give(lab_, {lease(1, 1 << 16, lab_.get())});
+    auto first = [this] { return lab_->results.contains(1); };
+    EXPECT_TRUE(co_await lab_->until(first));
+    const std::size_t before = shared_buffers();
+    lab_->held().release(1);
+    wire::Lease small = lease(2, 1 << 14, lab_.get());
+    small.memory_bytes = config_.memory_bytes;  // nothing fits beside it
+    give(lab_, {small});
+    auto second = [this] { return lab_->results.contains(2); };
+    EXPECT_TRUE(co_await lab_->until(second));
+    EXPECT_EQ(shared_buffers(), before);
   });
 }
 
