@@ -15,8 +15,8 @@ struct DeviceText {
   const char* description;
 };
 
-/// `Lists` has static device(index), device_count(), operators() (an array of pointers to tables)
-/// and operator_count(), all constant for the life of the process.
+/// `Lists` has static device(index), device_count(), operators(self) (an array of pointers to
+/// tables, for as long as the table `self` lives) and operator_count(), all constant.
 template <class Lists>
 struct BackendTable {
   static std::uint64_t device_count(const goblin_backend_v1*) { return Lists::device_count(); }
@@ -36,15 +36,15 @@ struct BackendTable {
 
   static std::uint64_t operator_count(const goblin_backend_v1*) { return Lists::operator_count(); }
 
-  static const goblin_operator_v1* operator_at(const goblin_backend_v1*, std::uint64_t index) {
-    return index < Lists::operator_count() ? Lists::operators()[index] : nullptr;
+  static const goblin_operator_v1* operator_at(const goblin_backend_v1* self, std::uint64_t index) {
+    return index < Lists::operator_count() ? Lists::operators(self)[index] : nullptr;
   }
 
-  static const goblin_operator_v1* find_operator(const goblin_backend_v1*, const char* name,
+  static const goblin_operator_v1* find_operator(const goblin_backend_v1* self, const char* name,
                                                  std::uint32_t version) {
     if (name == nullptr) return nullptr;
     for (std::uint64_t i = 0; i < Lists::operator_count(); ++i) {
-      const goblin_operator_v1* const candidate = Lists::operators()[i];
+      const goblin_operator_v1* const candidate = Lists::operators(self)[i];
       if (candidate->version == version && std::strcmp(candidate->name, name) == 0) {
         return candidate;
       }
@@ -52,10 +52,21 @@ struct BackendTable {
     return nullptr;
   }
 
-  static constexpr goblin_backend_v1 make(const char* name) {
-    return {
-        sizeof(goblin_backend_v1), GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR, name,          &device_count,
-        &describe_device,          &operator_count,  &operator_at,     &find_operator};
+  /// `open` and `close`: null where the backend keeps nothing between calls.
+  static constexpr goblin_backend_v1 make(const char* name,
+                                          decltype(goblin_backend_v1::open) open = nullptr,
+                                          decltype(goblin_backend_v1::close) close = nullptr) {
+    return {sizeof(goblin_backend_v1),
+            GOBLIN_ABI_MAJOR,
+            GOBLIN_ABI_MINOR,
+            name,
+            &device_count,
+            &describe_device,
+            &operator_count,
+            &operator_at,
+            &find_operator,
+            open,
+            close};
   }
 
  private:

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include <iterator>
+#include <new>
 
 #include "backends/common/backend_table.hpp"
+#include "backends/common/tensor.hpp"
 #include "backends/cpu/operators.hpp"
 
 namespace goblin::backends::cpu {
@@ -28,18 +30,54 @@ Levels find_levels() {
   return found;
 }
 
+constexpr const goblin_operator_v1* kOperators[] = {&kMatmul};
+
+goblin_status_v1 open_backend(const goblin_backend_v1* self, const goblin_backend_v1** opened,
+                              goblin_text_v1* message);
+void close_backend(const goblin_backend_v1* opened);
+
+/// What `open` gives: the backend's table, operators with threads to share, and these threads.
+struct Opened : goblin_backend_v1 {
+  Operator operators[std::size(kOperators)];
+  const goblin_operator_v1* list[std::size(kOperators)];
+  Workers workers;
+};
+
 struct Lists {
-  static constexpr const goblin_operator_v1* kOperators[] = {&kMatmul};
+  static const goblin_operator_v1* const* operators(const goblin_backend_v1* self);
 
   static DeviceText device(std::uint64_t index) {
     return {levels().list[index]->name, levels().list[index]->description};
   }
   static std::uint64_t device_count() { return levels().count; }
-  static const goblin_operator_v1* const* operators() { return kOperators; }
   static std::uint64_t operator_count() { return std::size(kOperators); }
 };
 
-constexpr goblin_backend_v1 kBackend = BackendTable<Lists>::make("cpu");
+constexpr goblin_backend_v1 kBackend =
+    BackendTable<Lists>::make("cpu", &open_backend, &close_backend);
+
+const goblin_operator_v1* const* Lists::operators(const goblin_backend_v1* self) {
+  return self == &kBackend ? kOperators : static_cast<const Opened*>(self)->list;
+}
+
+goblin_status_v1 open_backend(const goblin_backend_v1*, const goblin_backend_v1** opened,
+                              goblin_text_v1* message) {
+  if (opened == nullptr) {
+    return refuse(message, GOBLIN_INVALID_ARGUMENT, "cpu: open needs a place for the table");
+  }
+  auto* const made = new (std::nothrow) Opened{kBackend, {}, {}, {}};
+  if (made == nullptr) return refuse(message, GOBLIN_EXHAUSTED, "cpu: no memory to open it");
+  for (std::size_t i = 0; i < std::size(kOperators); ++i) {
+    made->operators[i] = {*kOperators[i], &made->workers};
+    made->list[i] = &made->operators[i];
+  }
+  *opened = made;
+  return GOBLIN_OK;
+}
+
+void close_backend(const goblin_backend_v1* opened) {
+  if (opened != &kBackend) delete static_cast<const Opened*>(opened);
+}
 
 }  // namespace
 

@@ -329,14 +329,14 @@ struct SumType {
 
 }  // namespace
 
-goblin_status_v1 run_plan(const Plan& plan, const goblin_exec_v1* exec) {
+goblin_status_v1 run_plan(const Plan& plan, const goblin_exec_v1* exec, Workers* workers) {
   const Matmul& op = plan.op;
   return with_types(op.in, op.out, [&](auto in, auto out) {
     using In = decltype(in);
     using Run = Worker<In, decltype(out), typename SumType<In>::type, std::is_same_v<In, bool>>;
     Stop stop;
-    run_on_threads(plan.threads, plan.tiles_m * plan.tiles_n, stop,
-                   [&](std::int64_t index) { return Run(plan, exec, index, stop); });
+    run_pieces(workers, plan.threads, plan.tiles_m * plan.tiles_n, stop,
+               [&](std::int64_t index) { return Run(plan, exec, index, stop); });
     return stop.stopped() ? GOBLIN_CANCELLED : GOBLIN_OK;
   });
 }

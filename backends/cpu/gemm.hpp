@@ -12,6 +12,7 @@
 
 #include "backends/common/matmul_operands.hpp"
 #include "backends/cpu/kernels.hpp"
+#include "backends/cpu/workers.hpp"
 
 namespace goblin::backends::cpu {
 
@@ -35,7 +36,7 @@ struct Plan {
 Plan make_plan(const Matmul& op, const Level& level, std::uint32_t threads);
 
 /// Computes C with `scratch` of plan.threads · plan.thread_bytes bytes, 64-byte aligned.
-/// GOBLIN_OK or GOBLIN_CANCELLED.
-goblin_status_v1 run_plan(const Plan& plan, const goblin_exec_v1* exec);
+/// `workers` may be null. GOBLIN_OK or GOBLIN_CANCELLED.
+goblin_status_v1 run_plan(const Plan& plan, const goblin_exec_v1* exec, Workers* workers);
 
 }  // namespace goblin::backends::cpu

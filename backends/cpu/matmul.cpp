@@ -41,7 +41,7 @@ goblin_status_v1 scratch_bytes(const goblin_operator_v1*, const goblin_operands_
   return GOBLIN_OK;
 }
 
-goblin_status_v1 run(const goblin_operator_v1*, const goblin_operands_v1* operands,
+goblin_status_v1 run(const goblin_operator_v1* self, const goblin_operands_v1* operands,
                      const goblin_exec_v1* exec, goblin_text_v1* message) {
   Plan plan;
   if (const auto status = plan_for(operands, exec, &plan, message); status != GOBLIN_OK) {
@@ -57,13 +57,13 @@ goblin_status_v1 run(const goblin_operator_v1*, const goblin_operands_v1* operan
                   "matmul: scratch has %" PRIu64 " bytes; give %" PRIu64 ", 64-byte aligned",
                   exec->scratch == nullptr ? 0 : exec->scratch_size, needed);
   }
-  const goblin_status_v1 status = run_plan(plan, exec);
+  const goblin_status_v1 status = run_plan(plan, exec, workers_of(self));
   return status == GOBLIN_OK ? status : refuse(message, status, "matmul: cancelled");
 }
 
 }  // namespace
 
-const goblin_operator_v1 kMatmul = {
-    sizeof(goblin_operator_v1), "matmul", 1, 0, &check, &scratch_bytes, &run};
+const Operator kMatmul = {
+    {sizeof(goblin_operator_v1), "matmul", 1, 0, &check, &scratch_bytes, &run}, nullptr};
 
 }  // namespace goblin::backends::cpu

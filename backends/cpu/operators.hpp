@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels.hpp"
+#include "backends/cpu/workers.hpp"
 #include "goblin/abi/backend.h"
 
 namespace goblin::backends::cpu {
@@ -16,6 +17,16 @@ struct Levels {
 };
 const Levels& levels();
 
-extern const goblin_operator_v1 kMatmul;
+/// An operator and the threads that its calls may use.
+struct Operator : goblin_operator_v1 {
+  Workers* workers;  // null: each call starts its own
+};
+
+/// Threads for a call that came in through the table of an `Operator`.
+inline Workers* workers_of(const goblin_operator_v1* self) {
+  return static_cast<const Operator*>(self)->workers;
+}
+
+extern const Operator kMatmul;
 
 }  // namespace goblin::backends::cpu

@@ -14,7 +14,7 @@ struct Lists {
     return {"scalar", "One element after the other, by the book"};
   }
   static std::uint64_t device_count() { return kDeviceCount; }
-  static const goblin_operator_v1* const* operators() { return kOperators; }
+  static const goblin_operator_v1* const* operators(const goblin_backend_v1*) { return kOperators; }
   static std::uint64_t operator_count() { return std::size(kOperators); }
 };
 

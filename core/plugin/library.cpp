@@ -14,6 +14,7 @@ namespace {
 constexpr std::uint64_t kKindSize10 = offsetof(goblin_kind_v1, compare) + sizeof(void*);
 constexpr std::uint64_t kPluginSize10 = offsetof(goblin_plugin_v1, kind_count) + sizeof(uint64_t);
 constexpr std::uint64_t kBackendSize10 = offsetof(goblin_backend_v1, find_operator) + sizeof(void*);
+constexpr std::uint64_t kBackendSize11 = offsetof(goblin_backend_v1, close) + sizeof(void*);
 // No table will ever be longer; a larger number is garbage.
 constexpr std::uint64_t kMaxTable = 4096;
 
@@ -60,6 +61,11 @@ Result<void> check_slots(const goblin_kind_v1& kind, const std::string& id) {
     }
   }
   return {};
+}
+
+/// Older backends end before these slots; those that keep nothing leave them empty.
+bool can_be_opened(const goblin_backend_v1& table) {
+  return table.struct_size >= kBackendSize11 && table.open != nullptr && table.close != nullptr;
 }
 
 }  // namespace
@@ -126,12 +132,15 @@ Result<PluginLibrary> PluginLibrary::load(int sealed_fd) {
   return library;
 }
 
+void BackendLibrary::Close::operator()(const goblin_backend_v1* table) const {
+  if (can_be_opened(*table)) table->close(table);
+}
+
 Result<BackendLibrary> BackendLibrary::load(const std::string& path, const std::string& device) {
   GOBLIN_TRY(const auto entry, open_entry<goblin_backend_entry_fn_v1>("backend " + path, path,
                                                                       GOBLIN_BACKEND_ENTRY_V1));
   BackendLibrary backend;
-  backend.table_ = entry();
-  const goblin_backend_v1* table = backend.table_;
+  const goblin_backend_v1* table = entry();
   if (table == nullptr) {
     return fail(Code::kUnsupported,
                 "this machine cannot run the backend " + path + "; choose another backend");
@@ -143,6 +152,19 @@ Result<BackendLibrary> BackendLibrary::load(const std::string& path, const std::
       table->operator_at == nullptr || table->find_operator == nullptr) {
     return fail(Code::kInvalidArgument, "the backend " + path + " has a table with holes");
   }
+  if (can_be_opened(*table)) {
+    char words[256] = "";
+    goblin_text_v1 message{words, sizeof words};
+    const goblin_backend_v1* opened = nullptr;
+    const goblin_status_v1 status = table->open(table, &opened, &message);
+    if (status != GOBLIN_OK || opened == nullptr) {
+      return fail(status == GOBLIN_OK ? Code::kInternal : code_from_status(status),
+                  "the backend " + path + " could not be opened: " +
+                      (words[0] != '\0' ? words : "it does not say why"));
+    }
+    table = opened;
+  }
+  backend.table_.reset(table);
   std::string known;
   const std::uint64_t count = table->device_count(table);
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -32,7 +32,8 @@ class PluginLibrary {
   std::vector<wire::KindDescription> descriptions_;
 };
 
-/// A loaded backend and one of its devices.
+/// A loaded backend, opened if it keeps anything between calls, and one of its devices. The library
+/// is never unloaded; what was opened is closed with this object, after the last call through it.
 class BackendLibrary {
  public:
   /// `device`: a name; empty: the best. kNotFound lists the devices that there are.
@@ -42,7 +43,10 @@ class BackendLibrary {
   [[nodiscard]] const std::string& device_name() const { return device_name_; }
 
  private:
-  const goblin_backend_v1* table_ = nullptr;
+  struct Close {
+    void operator()(const goblin_backend_v1* table) const;
+  };
+  std::unique_ptr<const goblin_backend_v1, Close> table_;
   std::uint32_t device_index_ = 0;
   std::string device_name_;
 };

@@ -58,7 +58,7 @@ AT(goblin_device_v1, struct_size, 0);
 AT(goblin_device_v1, name, 8);
 AT(goblin_device_v1, description, 72);
 AT(goblin_device_v1, memory_bytes, 200);
-SIZE(goblin_backend_v1, 64);
+AT_LEAST(goblin_backend_v1, 64);
 AT(goblin_backend_v1, struct_size, 0);
 AT(goblin_backend_v1, abi_major, 8);
 AT(goblin_backend_v1, abi_minor, 12);
@@ -68,6 +68,9 @@ AT(goblin_backend_v1, describe_device, 32);
 AT(goblin_backend_v1, operator_count, 40);
 AT(goblin_backend_v1, operator_at, 48);
 AT(goblin_backend_v1, find_operator, 56);
+/* ABI 1.1. */
+AT(goblin_backend_v1, open, 64);
+AT(goblin_backend_v1, close, 72);
 SIZE(goblin_input_desc_v1, 40);
 AT(goblin_input_desc_v1, name, 0);
 AT(goblin_input_desc_v1, doc, 8);

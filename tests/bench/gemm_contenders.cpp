@@ -30,7 +30,9 @@ goblin_dtype_v1 dtype_of(Real real) { return real == Real::kF32 ? GOBLIN_F32 : G
 class Goblin final : public Contender {
  public:
   Goblin(const goblin_backend_v1* backend, std::uint32_t device, std::string details)
-      : matmul_(backend->find_operator(backend, "matmul", 1)), details_(std::move(details)) {
+      : backend_(opened(backend)),
+        matmul_(backend_->find_operator(backend_.get(), "matmul", 1)),
+        details_(std::move(details)) {
     if (matmul_ == nullptr) throw std::runtime_error("the backend has no matmul/1");
     exec_.struct_size = sizeof exec_;
     exec_.device = device;
@@ -77,6 +79,18 @@ class Goblin final : public Contender {
   struct Free {
     void operator()(void* p) const { std::free(p); }
   };
+  struct Close {
+    void operator()(const goblin_backend_v1* opened) const { opened->close(opened); }
+  };
+  using Backend = std::unique_ptr<const goblin_backend_v1, Close>;
+  /// As a runner opens it: threads stay from one product to the next.
+  static Backend opened(const goblin_backend_v1* table) {
+    const goblin_backend_v1* backend = nullptr;
+    require(table->open(table, &backend, nullptr));
+    return Backend(backend);
+  }
+
+  Backend backend_;
   const goblin_operator_v1* matmul_;
   std::string details_;
   goblin_exec_v1 exec_{};

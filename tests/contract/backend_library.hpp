@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <list>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -31,10 +32,37 @@ inline const goblin_backend_v1* reference_backend() {
   return backend;
 }
 
-/// The backends that must equal the reference: a new one joins with one line.
+/// A backend as a runner uses it: opened, if it can be, until this goes.
+class Opened final {
+ public:
+  explicit Opened(const goblin_backend_v1* table) : table_(table) {
+    if (table->open != nullptr && table->open(table, &table_, nullptr) != GOBLIN_OK) {
+      throw std::runtime_error(std::string(table->name) + " cannot be opened");
+    }
+  }
+  ~Opened() {
+    if (table_->close != nullptr) table_->close(table_);
+  }
+  Opened(const Opened&) = delete;
+  Opened& operator=(const Opened&) = delete;
+  [[nodiscard]] const goblin_backend_v1* get() const { return table_; }
+
+ private:
+  const goblin_backend_v1* table_;
+};
+
+/// The backends that must equal the reference, not opened: a new one joins with one line.
+inline const std::vector<const goblin_backend_v1*>& tables_under_test() {
+  static const std::vector<const goblin_backend_v1*> tables{load_backend(GOBLIN_TEST_CPU_BACKEND)};
+  return tables;
+}
+
+/// The same, opened for the life of the process.
 inline std::vector<const goblin_backend_v1*> backends_under_test() {
-  static const goblin_backend_v1* const cpu = load_backend(GOBLIN_TEST_CPU_BACKEND);
-  return {cpu};
+  static const std::list<Opened> opened(tables_under_test().begin(), tables_under_test().end());
+  std::vector<const goblin_backend_v1*> backends;
+  for (const Opened& backend : opened) backends.push_back(backend.get());
+  return backends;
 }
 
 /// One device of a backend.

@@ -66,6 +66,16 @@ struct goblin_backend_v1 {
   /* NULL when the backend has no such operator. */
   const goblin_operator_v1* (*find_operator)(const goblin_backend_v1* self, const char* name,
                                              uint32_t version);
+  /* Since ABI 1.1; both NULL in a backend that keeps nothing between calls. */
+  /* Gives in `opened` a table of the same backend that may keep threads, memory or a device's state
+   * from one call to the next; operators found through it use them, those of `self` make do
+   * without. Nothing is taken before a call needs it. What is opened is independent of all else
+   * opened. */
+  goblin_status_v1 (*open)(const goblin_backend_v1* self, const goblin_backend_v1** opened,
+                           goblin_text_v1* message);
+  /* Once all calls through `opened` have returned: frees what it kept. The table and the operators
+   * found through it are gone then. Only for what `open` gave, once. */
+  void (*close)(const goblin_backend_v1* opened);
 };
 
 /* The one exported function of a backend: a static table, valid for the life of the process, or

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 #define GOBLIN_ABI_MAJOR 1u
-#define GOBLIN_ABI_MINOR 0u
+#define GOBLIN_ABI_MINOR 1u
 
 /* Most dimensions a tensor may have. */
 #define GOBLIN_MAX_RANK 16u
