@@ -47,10 +47,10 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def numpy_matmul(n: int) -> dict[str, float]:
-    """NumPy in this process, on two threads."""
+    """NumPy in this process, on two threads; the faster of two."""
     a, b = operands(n)
     np.matmul(a[:256], b)
-    return {"seconds": timed(lambda: np.matmul(a, b))}
+    return {"seconds": min(timed(lambda: np.matmul(a, b)) for _ in range(2))}
 
 
 class Dask:
@@ -125,7 +125,7 @@ class Ray:
         )
 
     def matmul(self, n: int) -> dict[str, float]:
-        """Half of the rows a worker; operands pass through Ray's shared memory."""
+        """Half of the rows a worker; operands pass through Ray's shared memory. The faster of two."""
         ray = self._ray
         a, b = operands(n)
         half = ray.remote(num_cpus=1)(product_of)
@@ -139,7 +139,7 @@ class Ray:
             ]
             return np.concatenate(ray.get(parts))
 
-        return {"seconds": timed(product)}
+        return {"seconds": min(timed(product) for _ in range(2))}
 
     def tiny_tasks(self, count: int) -> dict[str, float]:
         """No-op tasks."""
