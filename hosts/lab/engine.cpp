@@ -435,7 +435,11 @@ Result<void> Engine::results(scheduler::HostId host, const wire::Results& result
       auto& share = entry.job->shares[entry.pin];
       share.peak_bytes = std::max(share.peak_bytes, result.peak_bytes);
     }
-    scheduler_->outcome(host, outcome, now());
+    if (result.status == GOBLIN_CORRUPT) {
+      doubt(result.lease, host, outcome);
+    } else {
+      scheduler_->outcome(host, outcome, now());
+    }
   }
   pump_soon();
   return {};
@@ -446,9 +450,10 @@ void Engine::handed_back(scheduler::HostId host, const wire::HandBack& message) 
     const auto it = leases_.find(lease);
     if (it != leases_.end() && it->second.host == host) {
       if (message.reason == Code::kCorrupt) {
-        loop_.spawn(doubt_inputs(it->second.job, it->second.task));
+        doubt(lease, host, std::nullopt);
+      } else {
+        scheduler_->handed_back(host, lease, message.reason, now());
       }
-      scheduler_->handed_back(host, lease, message.reason, now());
     }
   }
   pump_soon();

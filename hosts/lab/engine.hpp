@@ -134,6 +134,7 @@ class Engine {
     wire::TaskResult result;
     wire::Bytes payload;     ///< inline bytes of its outputs, one after another
     bool answered = false;   ///< the first result counts; the scheduler hears of others, too
+    bool doubted = false;    ///< see Doubt
     bool malformed = false;  ///< outputs that are not what the task asks for
     std::optional<Slot> slot;
   };
@@ -205,8 +206,15 @@ class Engine {
   net::Task<Result<void>> accept_batch(JobPtr job, std::vector<scheduler::AcceptResult> batch);
   /// Whether the task's inputs still have the bytes that hosts were sent. If not, the researcher's
   /// file was changed: the job fails and says so, and no host is to blame.
-  net::Task<bool> inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task);
-  net::Task<void> doubt_inputs(JobPtr job, std::shared_ptr<const PreparedTask> task);
+  /// `sound`: digests that need not be looked at again; grows.
+  using Sound = std::shared_ptr<std::unordered_set<wire::Digest>>;
+  net::Task<bool> inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task, Sound sound);
+  net::Task<bool> inputs_of_leases_hold(JobPtr job, std::vector<std::uint64_t> leases);
+  /// A host says that bytes of a lease's inputs are not what their digests say. Before that counts
+  /// against it the inputs are hashed again; the scheduler hears of it afterwards.
+  void doubt(std::uint64_t lease, scheduler::HostId host,
+             std::optional<scheduler::Outcome> outcome);
+  net::Task<void> settle_doubts(JobPtr job);
   net::Task<void> recheck(JobPtr job, scheduler::Recheck action);
   net::Task<Result<scheduler::Verdict>> recheck_verdict(JobPtr job, std::uint64_t task);
   net::Task<Result<wire::RunnerTask>> runner_task(JobPtr job, MappedRunner& runner,

@@ -68,6 +68,13 @@ net::Task<void> Engine::check_loop(JobPtr job) {
                                      waiting.begin() + static_cast<std::ptrdiff_t>(n));
     waiting.erase(waiting.begin(), waiting.begin() + static_cast<std::ptrdiff_t>(n));
     auto answer = co_await run_checks(job, batch);
+    if (!answer) {
+      // An array that was cut under the runner's feet kills it: that is no fault of the check.
+      const bool hold = co_await inputs_of_leases_hold(job, batch);
+      if (!hold || job->planner_starts != plan) {
+        co_return;
+      }
+    }
     while (!answer && !job->ended && !job->checker && job->checker_starts < kMaxCheckers) {
       logger_.warn("job " + std::to_string(number) +
                    ": its check is started anew: " + answer.error().message);
@@ -85,13 +92,16 @@ net::Task<void> Engine::check_loop(JobPtr job) {
       // The kind's check broke: recomputation decides instead.
       logger_.warn("job " + std::to_string(number) + ": " + answer.error().message);
     }
+    const auto sound = std::make_shared<std::unordered_set<wire::Digest>>();
     for (const auto& [lease, checked] : by_lease) {
       const auto it = leases_.find(lease);
-      if (verdict_of(*checked) != scheduler::Verdict::kReject || it == leases_.end()) {
+      const bool fine =
+          checked->status == GOBLIN_OK && verdict_of(*checked) != scheduler::Verdict::kReject;
+      if (fine || it == leases_.end()) {
         continue;
       }
       const auto task = it->second.task;
-      const bool hold = co_await inputs_hold(job, task);
+      const bool hold = co_await inputs_hold(job, task, sound);
       if (!hold || job->planner_starts != plan) {
         co_return;
       }
@@ -118,6 +128,22 @@ net::Task<void> Engine::check_loop(JobPtr job) {
   if (const auto it = queues_.find(number); it != queues_.end() && job->planner_starts == plan) {
     it->second.checking = false;
   }
+}
+
+net::Task<bool> Engine::inputs_of_leases_hold(JobPtr job, std::vector<std::uint64_t> leases) {
+  const auto sound = std::make_shared<std::unordered_set<wire::Digest>>();
+  for (const auto lease : leases) {
+    const auto it = leases_.find(lease);
+    if (it == leases_.end()) {
+      continue;
+    }
+    const auto task = it->second.task;
+    const bool hold = co_await inputs_hold(job, task, sound);
+    if (!hold) {
+      co_return false;
+    }
+  }
+  co_return !job->ended;
 }
 
 net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
@@ -196,7 +222,8 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
   if (*verdict == scheduler::Verdict::kReject) {
     if (const auto task = job->tasks.find(action.task); task != job->tasks.end()) {
       const auto prepared = task->second;
-      const bool hold = co_await inputs_hold(job, prepared);
+      const auto sound = std::make_shared<std::unordered_set<wire::Digest>>();
+      const bool hold = co_await inputs_hold(job, prepared, sound);
       if (!hold || job->planner_starts != plan) {
         co_return;
       }

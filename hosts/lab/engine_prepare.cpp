@@ -100,9 +100,10 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
   co_return task;
 }
 
-net::Task<bool> Engine::inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task) {
+net::Task<bool> Engine::inputs_hold(JobPtr job, std::shared_ptr<const PreparedTask> task,
+                                    Sound sound) {
   for (std::size_t i = 0; i < task->inputs.size(); ++i) {
-    if (task->inputs[i].is_inline()) {
+    if (task->inputs[i].is_inline() || sound->contains(task->inputs[i].digest)) {
       continue;
     }
     const TensorFile window = task->windows[i];
@@ -112,6 +113,7 @@ net::Task<bool> Engine::inputs_hold(JobPtr job, std::shared_ptr<const PreparedTa
       co_return false;
     }
     if (digest && *digest == task->inputs[i].digest) {
+      sound->insert(*digest);
       continue;
     }
     const auto& view = task->planned.inputs[i];
@@ -128,10 +130,47 @@ net::Task<bool> Engine::inputs_hold(JobPtr job, std::shared_ptr<const PreparedTa
   co_return true;
 }
 
-net::Task<void> Engine::doubt_inputs(JobPtr job, std::shared_ptr<const PreparedTask> task) {
-  if (!job->ended) {
-    (void)co_await inputs_hold(job, task);
+void Engine::doubt(std::uint64_t lease, scheduler::HostId host,
+                   std::optional<scheduler::Outcome> outcome) {
+  LeaseEntry& entry = leases_.at(lease);
+  if (entry.doubted || entry.job->ended) {
+    return;
   }
+  entry.doubted = true;
+  const JobPtr job = entry.job;
+  job->doubts.push_back({lease, host, outcome});
+  if (!job->doubting) {
+    job->doubting = true;
+    loop_.spawn(settle_doubts(job));
+  }
+}
+
+net::Task<void> Engine::settle_doubts(JobPtr job) {
+  while (!job->ended && !job->doubts.empty()) {
+    std::vector<Doubt> batch;
+    batch.swap(job->doubts);
+    const auto sound = std::make_shared<std::unordered_set<wire::Digest>>();
+    for (const auto& doubt : batch) {
+      const auto lease = leases_.find(doubt.lease);
+      if (lease == leases_.end()) {
+        continue;
+      }
+      const auto task = lease->second.task;
+      const bool hold = co_await inputs_hold(job, task, sound);
+      if (!hold) {
+        co_return;  // the job has ended
+      }
+    }
+    for (const auto& doubt : batch) {
+      if (doubt.outcome) {
+        scheduler_->outcome(doubt.host, *doubt.outcome, now());
+      } else {
+        scheduler_->handed_back(doubt.host, doubt.lease, Code::kCorrupt, now());
+      }
+    }
+    pump_soon();
+  }
+  job->doubting = false;
 }
 
 void Engine::forget_views_of(Job& job, std::uint64_t task) {

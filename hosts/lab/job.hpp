@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/plugin/runner_client.hpp"
+#include "core/scheduler/scheduler.hpp"
 #include "hosts/lab/job_files.hpp"
 #include "hosts/lab/result_store.hpp"
 
@@ -77,6 +78,13 @@ struct HostShare {
   std::string reason;
 };
 
+/// What a host said of a lease whose inputs it found corrupt: a hand-back, or an outcome.
+struct Doubt {
+  std::uint64_t lease = 0;
+  scheduler::HostId host = 0;
+  std::optional<scheduler::Outcome> outcome;
+};
+
 struct Job {
   Job(net::Loop& loop, store::Staging& staging) : results(staging), changed(loop) {}
 
@@ -96,6 +104,9 @@ struct Job {
   std::unordered_set<std::uint64_t> restored;  ///< accepted before the plan was opened anew: a
                                                ///< planner that emits them again is not listened to
   std::unordered_map<std::string, wire::Digest> view_digests;
+
+  std::vector<Doubt> doubts;  ///< to be settled
+  bool doubting = false;      ///< somebody settles them
 
   double flops_total = 0, bytes_least = 0;
   std::uint64_t min_task_bytes = 0;
