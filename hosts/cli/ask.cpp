@@ -6,12 +6,32 @@
 namespace goblin::cli {
 namespace {
 
-net::Task<Result<wire::ReplyBody>> exchange(net::Loop& loop, std::string socket,
+/// As in `goblin ROLE status`.
+const char* command_of(wire::Role role) {
+  switch (role) {
+    case wire::Role::kCoordinator:
+      return "coordinator";
+    case wire::Role::kLab:
+      return "lab";
+    case wire::Role::kHost:
+      return "host";
+    default:
+      return "client";
+  }
+}
+
+net::Task<Result<wire::ReplyBody>> exchange(net::Loop& loop, std::string socket, wire::Role role,
                                             wire::Request request) {
   GOBLIN_CO_TRY(std::unique_ptr<net::Channel> channel, co_await net::connect_unix(loop, socket));
   auto welcome = co_await net::greet_server(loop, *channel, wire::Role::kClient);
   if (!welcome) {
     co_return fail(std::move(welcome).error());
+  }
+  if (welcome->role != role) {
+    const std::string there = command_of(welcome->role);
+    co_return fail(Code::kInvalidArgument, "a " + there + ", not a " + command_of(role) +
+                                               ", answers at '" + socket + "': ask it by `goblin " +
+                                               there + "`, or name another --socket");
   }
   net::ChannelLimits limits;
   limits.idle = net::Milliseconds(600'000);
@@ -25,21 +45,21 @@ net::Task<Result<wire::ReplyBody>> exchange(net::Loop& loop, std::string socket,
   co_return std::move(reply.body);
 }
 
-net::Task<void> run(net::Loop& loop, std::string socket, wire::Request request,
+net::Task<void> run(net::Loop& loop, std::string socket, wire::Role role, wire::Request request,
                     Result<wire::ReplyBody>& out) {
-  out = co_await exchange(loop, std::move(socket), std::move(request));
+  out = co_await exchange(loop, std::move(socket), role, std::move(request));
   loop.stop();
 }
 
 }  // namespace
 
-Result<wire::ReplyBody> ask(const std::string& socket, wire::RequestBody body) {
+Result<wire::ReplyBody> ask(const std::string& socket, wire::Role role, wire::RequestBody body) {
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(1));
   wire::Request request;
   request.number = 1;
   request.body = std::move(body);
   Result<wire::ReplyBody> out = fail(Code::kCancelled, "interrupted");
-  loop->spawn(run(*loop, socket, std::move(request), out));
+  loop->spawn(run(*loop, socket, role, std::move(request), out));
   loop->run();
   return out;
 }

@@ -5,10 +5,12 @@
 #include <string>
 
 #include "core/wire/client.hpp"
+#include "core/wire/peer.hpp"
 
 namespace goblin::cli {
 
-/// The body of the reply; the daemon's own error, or kUnavailable when nobody listens at `socket`.
-Result<wire::ReplyBody> ask(const std::string& socket, wire::RequestBody body);
+/// The body of the reply; the daemon's own error, kUnavailable when nobody listens at `socket`, or
+/// kInvalidArgument when a daemon of another role does.
+Result<wire::ReplyBody> ask(const std::string& socket, wire::Role role, wire::RequestBody body);
 
 }  // namespace goblin::cli

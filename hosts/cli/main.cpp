@@ -118,12 +118,18 @@ Result<std::string> socket_of(const std::string& role, const RoleOptions& option
   return reader.string("socket", state + "/" + role + ".sock");
 }
 
+wire::Role role_of(const std::string& role) {
+  return role == "coordinator" ? wire::Role::kCoordinator
+         : role == "lab"       ? wire::Role::kLab
+                               : wire::Role::kHost;
+}
+
 int ask_daemon(const std::string& role, const RoleOptions& options, wire::RequestBody body) {
   const auto socket = socket_of(role, options);
   if (!socket) {
     return report(socket.error());
   }
-  auto reply = ask(*socket, std::move(body));
+  auto reply = ask(*socket, role_of(role), std::move(body));
   if (!reply) {
     if (reply.error().code == Code::kUnavailable) {
       return report(Error{Code::kUnavailable, "no " + role + " answers at '" + *socket + "' (" +
@@ -182,7 +188,7 @@ int plugin_add(const std::string& file, const RoleOptions& options) {
   const auto socket = socket_of("coordinator", options);
   wire::Control control;
   control.command = "reload";
-  if (socket && ask(*socket, std::move(control))) {
+  if (socket && ask(*socket, wire::Role::kCoordinator, std::move(control))) {
     std::cout << "the running coordinator offers it now\n";
   }
   return 0;

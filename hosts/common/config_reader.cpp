@@ -61,6 +61,30 @@ Result<T> number_or_text(const ConfigValue& value, Parse parse, const std::strin
   return fail(wrong("has the wrong type; " + expected));
 }
 
+/// A list on the command line: `a,b`, or as in the file, `["a", "b"]`.
+Result<std::vector<std::string>> list_flag(std::string_view text) {
+  if (text.starts_with('[')) {
+    const auto parsed = parse_config("list = " + std::string(text), kCommandLine);
+    const auto found = parsed ? parsed->find("list") : decltype(parsed->end()){};
+    const auto* items = parsed && parsed->size() == 1 && found != parsed->end()
+                            ? std::get_if<std::vector<std::string>>(&found->second.data)
+                            : nullptr;
+    if (items == nullptr) {
+      return fail(wrong("is no list; write a,b or [\"a\", \"b\"], in quotes for the shell"));
+    }
+    return *items;
+  }
+  std::vector<std::string> items;
+  while (text.find(',') != std::string_view::npos) {
+    items.emplace_back(text.substr(0, text.find(',')));
+    text.remove_prefix(text.find(',') + 1);
+  }
+  if (!text.empty() || !items.empty()) {
+    items.emplace_back(text);
+  }
+  return items;
+}
+
 /// Edit distance with neighbouring letters exchanged counted as one.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
@@ -302,16 +326,10 @@ std::vector<std::string> ConfigReader::list(const std::string& key,
         if (text == nullptr) {
           return fail(wrong("has the wrong type; write a list such as [\"a\", \"b\"]"));
         }
-        std::vector<std::string> items;
-        std::string_view rest = *text;
-        while (flag && rest.find(',') != std::string_view::npos) {
-          items.emplace_back(rest.substr(0, rest.find(',')));
-          rest.remove_prefix(rest.find(',') + 1);
+        if (!flag) {
+          return std::vector<std::string>{*text};
         }
-        if (!flag || !rest.empty() || !items.empty()) {
-          items.emplace_back(rest);
-        }
-        return items;
+        return list_flag(*text);
       },
       [](const std::vector<std::string>& items) { return "[" + join(items) + "]"; });
 }

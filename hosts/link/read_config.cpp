@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/link/read_config.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <filesystem>
 
 #include "hosts/common/installation.hpp"
@@ -66,6 +70,66 @@ bool contains(const std::vector<wire::Digest>& pins, const wire::Digest& pin) {
   return std::find(pins.begin(), pins.end(), pin) != pins.end();
 }
 
+namespace {
+
+/// A numeric IPv4 or IPv6 address; the latter perhaps with a scope, fe80::1%eth0.
+bool is_address(const std::string& text) {
+  std::array<unsigned char, sizeof(in6_addr)> parsed{};
+  return inet_pton(AF_INET, text.c_str(), parsed.data()) == 1 ||
+         inet_pton(AF_INET6, text.substr(0, text.find('%')).c_str(), parsed.data()) == 1;
+}
+
+}  // namespace
+
+Result<Endpoint> parse_endpoint(const std::string& address, std::uint16_t default_port) {
+  const auto wrong = [](const std::string& what) {
+    return fail(Code::kInvalidArgument,
+                what +
+                    "; write a name or an address and a port, such as \"science.example:7420\" or "
+                    "\"[2001:db8::1]:7420\"");
+  };
+  std::string host = address;
+  std::string port;
+  bool has_port = false;
+  if (address.starts_with('[')) {
+    const auto end = address.find(']');
+    if (end == std::string::npos || (end + 1 < address.size() && address[end + 1] != ':')) {
+      return wrong("has no closing bracket, or something else than a port after it");
+    }
+    host = address.substr(1, end - 1);
+    has_port = end + 1 < address.size();
+    port = has_port ? address.substr(end + 2) : "";
+    if (!is_address(host) || host.find(':') == std::string::npos) {
+      return wrong("has no IPv6 address between its brackets");
+    }
+  } else if (const auto colon = address.find(':');
+             colon != std::string::npos && colon == address.rfind(':')) {
+    host = address.substr(0, colon);
+    port = address.substr(colon + 1);
+    has_port = true;
+  }
+  Endpoint endpoint;
+  endpoint.host = host;
+  endpoint.port = default_port;
+  if (has_port) {
+    const auto number = hosts::parse_u64(port);
+    if (!number || *number == 0 || *number > 65535) {
+      return wrong("has no port between 1 and 65535 after the colon");
+    }
+    endpoint.port = static_cast<std::uint16_t>(*number);
+  }
+  // RFC 1123, and the underscore that some networks use.
+  const bool named = !host.empty() && host.size() <= 253 && host.front() != '.' &&
+                     host.front() != '-' && host.find("..") == std::string::npos &&
+                     std::all_of(host.begin(), host.end(), [](unsigned char c) {
+                       return c < 128 && (std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_');
+                     });
+  if (!named && !is_address(host)) {
+    return wrong(host.empty() ? "has no name before the port" : "is no name or address");
+  }
+  return endpoint;
+}
+
 Endpoint read_coordinator(hosts::ConfigReader& reader) {
   Endpoint endpoint;
   const std::string address = reader.required_string(
@@ -73,24 +137,15 @@ Endpoint read_coordinator(hosts::ConfigReader& reader) {
   const std::string pin = reader.required_string(
       "coordinator.pin",
       "the coordinator's pin, 64 hexadecimal digits that it shows when it starts");
-  std::string host = address;
-  endpoint.port = kCoordinatorPort;
-  const auto colon = address.rfind(':');
-  const bool bare_v6 = address.find(':') != colon && address.find(']') == std::string::npos;
-  if (colon != std::string::npos && !bare_v6 && address.back() != ']') {
-    host = address.substr(0, colon);
-    const auto port = hosts::parse_u64(address.substr(colon + 1));
-    if (port && *port > 0 && *port < 65536) {
-      endpoint.port = static_cast<std::uint16_t>(*port);
+  if (!address.empty()) {
+    auto place = parse_endpoint(address, kCoordinatorPort);
+    if (place) {
+      endpoint.host = place->host;
+      endpoint.port = place->port;
     } else {
-      reader.complain("coordinator.address",
-                      "'" + address + "' has no port between 1 and 65535 after the colon");
+      reader.complain("coordinator.address", place.error().message);
     }
   }
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  endpoint.host = host;
   if (!pin.empty()) {
     auto digest = wire::Digest::from_hex(pin);
     if (digest) {

@@ -32,6 +32,9 @@ struct Endpoint {
   std::uint16_t port = 0;
   wire::Digest pin;
 };
+/// "name:port", "name", "[2001:db8::1]:port", "192.0.2.1": kInvalidArgument, with what is
+/// wrong with it ("has no …"), for anything else. The pin stays empty. Nothing is looked up.
+Result<Endpoint> parse_endpoint(const std::string& address, std::uint16_t default_port);
 /// "coordinator.address" ("name:port") and "coordinator.pin".
 Endpoint read_coordinator(hosts::ConfigReader& reader);
 

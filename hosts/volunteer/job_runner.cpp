@@ -4,7 +4,8 @@
 namespace goblin::volunteer {
 namespace {
 
-/// A buffer serves tasks down to this share of its size: a larger one would waste the host's memory.
+/// A buffer serves tasks down to this share of its size: a larger one would waste the host's
+/// memory.
 constexpr std::uint64_t kMostWaste = 2;
 
 }  // namespace

@@ -33,7 +33,8 @@ def matmul(n: int) -> dict[str, Any]:
         for file, matrix in zip(files, (a, b), strict=True):
             np.save(file, matrix)
         lab.matmul(a[:64], b[:, :64], progress=False)
-        runs = [product(lab, *files, a, b), product(lab, *files[::-1], b, a)]
+        left, right = files
+        runs = [product(lab, left, right, a, b), product(lab, right, left, b, a)]
     return min(runs, key=lambda run: run["seconds"])
 
 

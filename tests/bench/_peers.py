@@ -125,7 +125,7 @@ class Ray:
         )
 
     def matmul(self, n: int) -> dict[str, float]:
-        """Half of the rows a worker; operands pass through Ray's shared memory. The faster of two."""
+        """Half of the rows a worker, operands through Ray's shared memory; the faster of two."""
         ray = self._ray
         a, b = operands(n)
         half = ray.remote(num_cpus=1)(product_of)

@@ -53,6 +53,22 @@ port = 7_400
   EXPECT_EQ(error_of(config), "none");
 }
 
+TEST(ConfigReader, AListOnTheCommandLineMayBeWrittenAsInTheFile) {
+  ConfigReader config =
+      reader("", {{"a", R"(["x, y", "z"])"}, {"b", "[]"}, {"c", "[1, 2]"}, {"d", "['q']"}});
+  EXPECT_EQ(config.list("a", {}), (std::vector<std::string>{"x, y", "z"}));
+  EXPECT_TRUE(config.list("b", {"default"}).empty());
+  EXPECT_EQ(config.list("c", {}), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ(config.list("d", {}), std::vector<std::string>{"q"});
+  EXPECT_EQ(error_of(config), "none");
+  for (const char* text : {"[a]", "[\"a\"", "[\"a\"]\nother = 1", "[[1]]", "[1979-05-27]", "["}) {
+    ConfigReader wrong = reader("", {{"k", text}});
+    EXPECT_EQ(wrong.list("k", {"default"}), std::vector<std::string>{"default"});
+    EXPECT_NE(error_of(wrong).find("is no list; write a,b or [\"a\", \"b\"]"), std::string::npos)
+        << text;
+  }
+}
+
 TEST(ConfigReader, DefaultsWhereNothingIsSet) {
   ConfigReader config = reader("");
   EXPECT_EQ(config.string("name", "x"), "x");
