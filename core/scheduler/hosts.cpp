@@ -104,8 +104,21 @@ void SchedulerImpl::host_changed(HostId id, const HostSpec& spec, Micros now) {
   Host* host = find_host(id);
   if (host == nullptr || !host->connected) return;
   host->spec = spec;
+  if (!spec.accepting) take_back_waiting(*host);
   mark(*host);
   hosts_changed();
+}
+
+/// Nobody knows when a paused host goes on: what it has not begun goes to others, without blame.
+void SchedulerImpl::take_back_waiting(Host& host) {
+  for (std::size_t i = host.running.size(); i-- > 0;) {
+    Lease& lease = *host.running[i];
+    if (lease.running_since != 0) continue;
+    Task& task = *lease.task;
+    say(CancelLease{host.id, lease.id});
+    end_running(lease);
+    queue_judge(task);
+  }
 }
 
 void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {

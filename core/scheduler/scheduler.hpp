@@ -224,6 +224,8 @@ class Scheduler {
 
   // hosts
   virtual void host_joined(HostId host, const HostSpec& spec, Micros now) = 0;
+  /// When it accepts no more, leases that no heartbeat has named as begun are cancelled and go to
+  /// others; say heartbeat() first.
   virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;
   /// Its leases end; results that were not fetched are lost.
   virtual void host_left(HostId host, Micros now) = 0;

@@ -69,6 +69,7 @@ class SchedulerImpl final : public Scheduler {
   const Host* host_to_plan_for(Job& job);
 
   // hosts.cpp
+  void take_back_waiting(Host& host);
   void drop_host_leases(Host& host, std::string_view why);
   void hosts_changed();
   void rejudge_by_digest(Job& job);

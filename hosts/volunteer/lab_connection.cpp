@@ -189,7 +189,15 @@ net::Task<void> LabConnection::beat(std::shared_ptr<LabConnection> self,
   }
 }
 
-void LabConnection::send_offer() { send(net::make_frame(wire::FrameType::kHostOffer, offer_())); }
+void LabConnection::send_offer() {
+  // First what is being computed: from a host that pauses or ends, the rest goes to others.
+  wire::Heartbeat message;
+  message.running = work_.running(*this);
+  if (!message.running.empty()) {
+    send(net::make_frame(wire::FrameType::kHeartbeat, message));
+  }
+  send(net::make_frame(wire::FrameType::kHostOffer, offer_()));
+}
 
 void LabConnection::send(net::Frame frame) {
   if (outgoing_) {

@@ -10,6 +10,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 TEST(Placement, FirstComeFirstServedWithoutInputs) {
   Driver d;
@@ -112,6 +113,40 @@ TEST(Placement, PausedHostsGetNothingAndSayWhy) {
   paused.accepting = true;
   d.s->host_changed(1, paused, d.now);
   EXPECT_EQ(d.one<SendLease>().task, 0u);
+}
+
+TEST(Placement, WhatAPausedHostHasNotBegunGoesToOthersAtOnce) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId t = 0; t < 2; ++t) d.ready(1, t);
+  d.collect();
+  const auto leases = d.take<SendLease>();
+  ASSERT_THAT(leases, SizeIs(2));
+  d.host(2);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  d.s->heartbeat(1, {leases[0].lease}, d.now);
+  HostSpec paused = Driver::spec(1);
+  paused.accepting = false;
+  d.s->host_changed(1, paused, d.now);
+  EXPECT_EQ(d.one<CancelLease>().lease, leases[1].lease);
+  const SendLease again = d.one<SendLease>();
+  EXPECT_EQ(again.host, 2u);
+  EXPECT_EQ(again.task, leases[1].task);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 0u) << "nobody else is at work on it";
+  EXPECT_EQ(d.s->job_counts(1).failed, 0u);
+  EXPECT_THAT(d.take<Incident>(), IsEmpty());
+  EXPECT_EQ(d.s->host_counts(1).leases, 1u) << "it completes what it has begun";
+  // Said again, nothing more happens; it comes back without a pause for what was taken from it.
+  d.s->host_changed(1, paused, d.now);
+  EXPECT_THAT(d.take<CancelLease>(), IsEmpty());
+  d.ready(1, 7).ready(1, 8).ready(1, 9).collect();
+  d.kept.clear();
+  d.host(2, paused);
+  d.s->host_changed(1, Driver::spec(1), d.now);
+  d.collect();
+  EXPECT_FALSE(d.tasks_sent_to(1).empty());
+  d.complete(1, leases[0]);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 1u);
 }
 
 TEST(Placement, TrustedHostsAreKeptForValidation) {
