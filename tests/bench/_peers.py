@@ -2,7 +2,7 @@
 """One measurement of a peer, as a process of its own: prints JSON.
 
 python _peers.py numpy|dask|ray matmul N
-python _peers.py dask|ray tiny-tasks|round-trips COUNT
+python _peers.py dask|ray|celery tiny-tasks|round-trips COUNT
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ import json
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -162,6 +164,59 @@ class Ray:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
+class Celery:
+    """Celery with two worker processes; Redis is broker and result store, in memory, over a Unix
+    socket: its usual and its fastest set-up."""
+
+    def __init__(self) -> None:
+        self._directory = Path(tempfile.mkdtemp(prefix="celery-"))
+        socket = self._directory / "redis.sock"
+        quiet: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+        quiet["stderr"] = subprocess.STDOUT
+        server = [
+            "redis-server", "--port", "0", "--unixsocket", str(socket), "--save", "",
+            "--appendonly", "no", "--dir", str(self._directory),
+        ]  # fmt: skip
+        self._processes = [subprocess.Popen(server, **quiet)]
+        os.environ["GOBLIN_BENCH_REDIS"] = str(socket)
+        worker = [
+            sys.executable, "-m", "celery", "-A", "_celery_app", "worker", "--concurrency", "2",
+            "--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "ERROR",
+        ]  # fmt: skip
+        self._processes.append(
+            subprocess.Popen(worker, cwd=Path(__file__).resolve().parent, **quiet)
+        )
+        from _celery_app import nothing as task  # reads where the server is
+
+        self._task = task
+        self._task.apply_async((0,), retry=True).get(timeout=60)
+
+    def tiny_tasks(self, count: int) -> dict[str, float]:
+        """No-op tasks, results collected as they come."""
+        from celery import group
+
+        def run(number: int) -> None:
+            group(self._task.s(i) for i in range(number)).apply_async().get(timeout=300)
+
+        run(100)
+        return {"per_second": count / timed(partial(run, count))}
+
+    def round_trips(self, count: int) -> dict[str, float]:
+        """One no-op task at a time."""
+        return percentiles(lambda: self._task.delay(1).get(timeout=60), count)
+
+    def close(self) -> None:
+        """Ends the worker, then the server."""
+        for process in reversed(self._processes):
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
 def product_of(a: Any, b: Any) -> Any:
     """A product, as a function that Ray can send."""
     return a @ b
@@ -179,7 +234,7 @@ def main(words: list[str]) -> None:
     if peer == "numpy":
         answer = numpy_matmul(amount)
     else:
-        runner: Any = {"dask": Dask, "ray": Ray}[peer]()
+        runner: Any = {"dask": Dask, "ray": Ray, "celery": Celery}[peer]()
         try:
             answer = getattr(runner, what.replace("-", "_"))(amount)
         finally:

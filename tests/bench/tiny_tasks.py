@@ -15,7 +15,8 @@ DOC = """Tasks that do next to nothing, through lab node and two hosts.
 Ours are checked and durable: planned by the kind's planner, leased over TLS, computed in a runner,
 checked in another, merged, journalled with one commit a batch. A round trip is the time from
 planning one task to planning the next when only one is in flight, with all of that in between.
-Dask's and Ray's tasks return their argument, and are neither checked nor written to disk."""
+Dask's, Ray's and Celery's tasks return their argument, and are neither checked nor written to disk
+(Celery's broker is Redis in memory)."""
 GOAL = "at least 20,000 tasks per second"
 
 HERE = Path(__file__).resolve().parent
@@ -47,6 +48,7 @@ def run(ctx: Context) -> list[Record]:
         "ours": partial(ours, "tiny-tasks", many),
         "dask": partial(peer, "dask", "tiny-tasks", few),
         "ray": partial(peer, "ray", "tiny-tasks", few),
+        "celery": partial(peer, "celery", "tiny-tasks", few),
     }
     rates = interleave(
         {name: partial(value, "per_second", call) for name, call in runs.items()},
@@ -67,6 +69,7 @@ def run(ctx: Context) -> list[Record]:
         "ours": partial(ours, "round-trips", trips),
         "dask": partial(peer, "dask", "round-trips", trips),
         "ray": partial(peer, "ray", "round-trips", trips),
+        "celery": partial(peer, "celery", "round-trips", trips),
     }
     answers: dict[str, list[dict[str, float]]] = {name: [] for name in calls}
     for _ in range(rounds):
