@@ -106,16 +106,17 @@ net::Task<void> ClientSession::answer(std::shared_ptr<ClientSession> self, wire:
 }
 
 net::Task<void> ClientSession::watch(std::shared_ptr<ClientSession> self, std::uint64_t job) {
+  // Held while it is followed: its end is told even if somebody forgets it before the next event.
+  const auto followed = self->engine_.follow(job);
   std::uint64_t seen = UINT64_MAX;
-  while (!self->closed_) {
-    auto version = co_await self->engine_.wait_change(job, seen);
-    auto status = version ? self->engine_.status(job) : fail(Code::kNotFound, "");
-    if (!version || !status || self->closed_) {
+  while (followed && !self->closed_) {
+    seen = co_await self->engine_.wait_change(followed, seen);
+    if (self->closed_) {
       co_return;
     }
-    seen = *version;
-    const bool ended = has_ended(*status);
-    const wire::Event event{std::move(*status)};
+    wire::JobStatus status = self->engine_.status_of(*followed);
+    const bool ended = has_ended(status);
+    const wire::Event event{std::move(status)};
     self->outgoing_.push(net::make_frame(wire::FrameType::kEvent, event));
     if (ended) {
       co_return;

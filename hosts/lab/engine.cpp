@@ -35,10 +35,6 @@ scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostStat
   return spec;
 }
 
-/// Keeps a Leases frame well below its cap.
-constexpr std::size_t kLeasesPerFrame = 512;
-constexpr std::size_t kLeasePayloadPerFrame = 512 << 10;
-
 /// What a host has committed to: digests for all outputs, inline bytes gathered.
 struct Committed {
   wire::TaskResult result;
@@ -211,7 +207,6 @@ void Engine::on(const scheduler::SendLease& action) {
   entry.task = task->second;
   leases_.emplace(action.lease, std::move(entry));
 
-  Outgoing& out = outgoing_[action.host];
   wire::Lease lease;
   lease.lease = action.lease;
   lease.job = action.job;
@@ -219,10 +214,8 @@ void Engine::on(const scheduler::SendLease& action) {
   lease.kind = job->record.kind_index;
   lease.params = prepared.planned.params;
   lease.inputs = prepared.inputs;
-  for (auto& input : lease.inputs) {
-    if (input.is_inline()) {
-      input.inline_offset += static_cast<std::uint32_t>(out.payload.size());
-    } else {
+  for (const auto& input : lease.inputs) {
+    if (!input.is_inline()) {
       host->second.granted.insert(input.digest);
     }
   }
@@ -231,15 +224,8 @@ void Engine::on(const scheduler::SendLease& action) {
   lease.memory_bytes = prepared.planned.memory_bytes;
   lease.deadline_ms =
       static_cast<std::uint32_t>(std::min<std::uint64_t>(action.deadline / 1000, 0xffffffff));
-  out.payload.insert(out.payload.end(), prepared.inline_bytes.begin(), prepared.inline_bytes.end());
-  out.message.leases.push_back(std::move(lease));
+  outgoing_[action.host].leases.add(std::move(lease), prepared.inline_bytes);
   job->counters->bytes_sent += prepared.inline_bytes.size();
-  if (out.message.leases.size() >= kLeasesPerFrame || out.payload.size() >= kLeasePayloadPerFrame) {
-    host->second.port->send(
-        net::make_frame(wire::FrameType::kLeases, out.message, std::move(out.payload)));
-    out.message.leases.clear();
-    out.payload.clear();
-  }
   touch(*job);
 }
 
@@ -250,8 +236,8 @@ void Engine::flush_leases() {
       continue;
     }
     HostPort& port = *host->second.port;
-    if (!out.message.leases.empty()) {
-      port.send(net::make_frame(wire::FrameType::kLeases, out.message, std::move(out.payload)));
+    for (auto& frame : out.leases.take()) {
+      port.send(std::move(frame));
     }
     if (!out.cancel.leases.empty()) {
       port.send(net::make_frame(wire::FrameType::kCancelLeases, out.cancel));

@@ -24,6 +24,7 @@
 #include "goblin/abi/plugin.h"
 #include "hosts/lab/job.hpp"
 #include "hosts/lab/job_spec.hpp"
+#include "hosts/lab/lease_frames.hpp"
 
 namespace goblin::lab {
 
@@ -110,8 +111,12 @@ class Engine {
   net::Task<Result<void>> forget(std::uint64_t job);
   wire::HostList hosts() const;
   net::Task<Result<wire::KindList>> kinds();
+  /// A job to follow, null if there is none: whoever holds it sees its end, also when it is
+  /// forgotten at once.
+  [[nodiscard]] std::shared_ptr<Job> follow(std::uint64_t job) const { return find_job(job); }
   /// Waits until the job's version is not `seen`; answers the new one.
-  net::Task<Result<std::uint64_t>> wait_change(std::uint64_t job, std::uint64_t seen);
+  net::Task<std::uint64_t> wait_change(std::shared_ptr<Job> job, std::uint64_t seen);
+  [[nodiscard]] wire::JobStatus status_of(const Job& job) const;
   [[nodiscard]] std::uint32_t running_jobs() const;
   /// Makes a staging file that no job names yet; removed when its client goes without using it.
   net::Task<Result<store::Staging::File>> stage(std::uint64_t bytes);
@@ -230,7 +235,7 @@ class Engine {
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task);
 
   // engine_report.cpp
-  wire::JobStatus status_of(const Job& job) const;
+  [[nodiscard]] std::string why_unplanned() const;
   wire::Explanation explain_job(const Job& job) const;
 
   /// Runs a journal call on a worker, one at a time.
@@ -270,8 +275,7 @@ class Engine {
   /// Who has a blob's bytes: jobs with the same array have the same blobs.
   std::unordered_map<wire::Digest, std::map<std::uint64_t, TensorFile>> blobs_;
   struct Outgoing {
-    wire::Leases message;
-    wire::Bytes payload;
+    LeaseFrames leases;
     wire::CancelLeases cancel;
     wire::ReleaseResults release;
   };

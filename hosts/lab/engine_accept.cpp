@@ -7,7 +7,6 @@
 namespace goblin::lab {
 namespace {
 
-/// Runner requests stay well below the cap of their frame.
 constexpr std::size_t kBatch = 256;
 /// A batch ends when it has this much to copy: its deadline must hold.
 constexpr std::uint64_t kBatchBytes = 512u << 20;
@@ -33,10 +32,18 @@ net::Task<void> Engine::accept_loop(JobPtr job) {
   while (!job->ended && job->planner_starts == plan && !queues_[number].accept.empty()) {
     auto& waiting = queues_[number].accept;
     std::size_t n = 0;
-    for (std::uint64_t bytes = 0; n < std::min(waiting.size(), kBatch) && bytes < kBatchBytes;
-         ++n) {
+    std::uint64_t bytes = 0;
+    std::size_t message = 0;
+    for (; n < std::min(waiting.size(), kBatch) && bytes < kBatchBytes; ++n) {
       const auto lease = leases_.find(waiting[n].lease);
-      bytes += lease == leases_.end() || !lease->second.slot ? 0 : lease->second.slot->bytes;
+      if (lease == leases_.end() || !lease->second.slot) {
+        continue;
+      }
+      bytes += lease->second.slot->bytes;
+      message += most_bytes(lease->second.task->planned);
+      if (n > 0 && message > kRequestBytes) {
+        break;
+      }
     }
     std::vector<scheduler::AcceptResult> batch(waiting.begin(),
                                                waiting.begin() + static_cast<std::ptrdiff_t>(n));

@@ -18,7 +18,6 @@ std::array<std::uint8_t, 32> draw_seed() {
   return seed;
 }
 
-/// Runner requests stay well below the cap of their frame.
 constexpr std::size_t kBatch = 256;
 /// A batch ends when it judges this much work: its deadline must hold.
 constexpr double kBatchFlops = 4e13;
@@ -60,9 +59,18 @@ net::Task<void> Engine::check_loop(JobPtr job) {
   while (!job->ended && job->planner_starts == plan && !queues_[number].check.empty()) {
     auto& waiting = queues_[number].check;
     std::size_t n = 0;
-    for (double flops = 0; n < std::min(waiting.size(), kBatch) && flops < kBatchFlops; ++n) {
+    double flops = 0;
+    std::size_t message = 0;
+    for (; n < std::min(waiting.size(), kBatch) && flops < kBatchFlops; ++n) {
       const auto lease = leases_.find(waiting[n]);
-      flops += lease == leases_.end() ? 0 : lease->second.task->planned.flops;
+      if (lease == leases_.end()) {
+        continue;
+      }
+      flops += lease->second.task->planned.flops;
+      message += most_bytes(lease->second.task->planned);
+      if (n > 0 && message > kRequestBytes) {
+        break;
+      }
     }
     std::vector<std::uint64_t> batch(waiting.begin(),
                                      waiting.begin() + static_cast<std::ptrdiff_t>(n));

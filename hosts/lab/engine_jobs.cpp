@@ -10,8 +10,11 @@ namespace goblin::lab {
 wire::Capacity Engine::capacity_now() const {
   wire::Capacity capacity;
   capacity.min_memory_bytes = UINT64_MAX;
+  // Validators take ordinary work only where there is nobody else (scheduler.hpp).
+  const bool ordinary = std::any_of(hosts_.begin(), hosts_.end(),
+                                    [](const auto& host) { return !host.second.trusted; });
   for (const auto& [id, host] : hosts_) {
-    if (host.trusted || host.state != wire::HostState::kReady) {
+    if ((host.trusted && ordinary) || host.state != wire::HostState::kReady) {
       continue;
     }
     ++capacity.hosts;
@@ -168,9 +171,16 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
   auto runner = job->planner;
   job->restored.clear();
   constexpr std::size_t kBatch = 256;
-  for (std::size_t first = 0; first < records->size(); first += kBatch) {
+  std::size_t last = 0;
+  for (std::size_t first = 0; first < records->size(); first = last) {
     wire::Accept request;
-    const std::size_t last = std::min(records->size(), first + kBatch);
+    std::size_t message = most_bytes((*records)[first].planned);
+    for (last = first + 1; last < std::min(records->size(), first + kBatch); ++last) {
+      message += most_bytes((*records)[last].planned);
+      if (message > kRequestBytes) {
+        break;
+      }
+    }
     for (std::size_t i = first; i < last; ++i) {
       const auto& record = (*records)[i];
       wire::AcceptTask item;

@@ -6,6 +6,19 @@
 
 namespace goblin::lab {
 
+std::string Engine::why_unplanned() const {
+  if (hosts_.empty()) {
+    return "no host is connected";
+  }
+  if (capacity_now().hosts > 0) {
+    return "the plan is being made";
+  }
+  // As the scheduler puts it, once it knows the job.
+  const std::size_t count = hosts_.size();
+  return std::to_string(count) + " of " + std::to_string(count) +
+         (count == 1 ? " host" : " hosts") + " paused or stopping; none takes work";
+}
+
 wire::JobStatus Engine::status_of(const Job& job) const {
   if (job.told) {
     return job.told->status;
@@ -34,8 +47,8 @@ wire::JobStatus Engine::status_of(const Job& job) const {
     status.plan_done = counts.plan_done;
     status.flops_accepted = counts.flops_accepted;
     status.message = scheduler_->waiting_reason(job.record.job);
-  } else {
-    status.message = hosts_.empty() ? "no host is connected" : "the plan is being made";
+  } else if (status.message.empty()) {
+    status.message = why_unplanned();
   }
   status.results_checked = job.counters->checked;
   status.results_refused = job.counters->refused;
@@ -159,11 +172,7 @@ net::Task<Result<wire::KindList>> Engine::kinds() {
   co_return list;
 }
 
-net::Task<Result<std::uint64_t>> Engine::wait_change(std::uint64_t number, std::uint64_t seen) {
-  auto job = find_job(number);
-  if (!job) {
-    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
-  }
+net::Task<std::uint64_t> Engine::wait_change(std::shared_ptr<Job> job, std::uint64_t seen) {
   while (job->version == seen && !stopped_) {
     job->changed.reset();
     co_await job->changed.wait();
