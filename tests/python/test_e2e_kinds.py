@@ -188,7 +188,9 @@ def test_a_plugin_that_is_none(tmp_path: Any) -> None:
     truncated.write_bytes(FAULTY.read_bytes()[: FAULTY.stat().st_size // 2])
     bad = [text, truncated, e2e.TEST_PLUGINS / "no-kinds.so"]
     newer = e2e.TEST_PLUGINS / "newer-major.so"
-    with gg.local(hosts=1, memory="64MiB", plugins=[*bad, newer, FAULTY]) as lab:
+    # Not by `plugins`, which looks at them first: as an operator may leave them in the settings.
+    files = {"plugins.files": [*bad, newer, FAULTY]}
+    with gg.local(hosts=1, memory="64MiB", coordinator_options=files) as lab:
         assert {kind.name for kind in lab.kinds()} == {"matmul", "faulty"}
         log = lab.network.coordinator.log_text()
         for path in bad:

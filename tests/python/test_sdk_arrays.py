@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pytest
 
 import gpugoblin as gg
-from gpugoblin import _arrays, _dtypes, _outputs
-from gpugoblin._submission import plan_outputs
+from gpugoblin import _arrays, _dtypes
 
 
 def sent(tmp_path: Path, op: _arrays.Operand) -> npt.NDArray[Any]:
@@ -144,27 +143,6 @@ def test_what_is_no_array_of_numbers_is_refused(value: Any, message: str) -> Non
     assert isinstance(caught.value, gg.DTypeError)
 
 
-class OnlyDLPack:
-    """Something with DLPack and nothing else."""
-
-    def __init__(self, array: npt.NDArray[Any], device: int = 1) -> None:
-        self.array, self.device = array, device
-
-    def __dlpack__(self, **options: Any) -> Any:
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.device, 0
-
-
-def test_dlpack(tmp_path: Path) -> None:
-    array = np.arange(12.0).reshape(3, 4)
-    op = _arrays.operand("a", OnlyDLPack(array.T))
-    np.testing.assert_array_equal(sent(tmp_path, op), array.T)
-    with pytest.raises(gg.DTypeError, match="'a' lies on another device"):
-        _arrays.operand("a", OnlyDLPack(array, device=2))
-
-
 def test_array_protocol_and_lists(tmp_path: Path) -> None:
     class Wrapper:
         def __array__(self, dtype: Any = None, copy: Any = None) -> npt.NDArray[Any]:
@@ -286,83 +264,7 @@ def test_maps_that_are_no_files_are_copied(tmp_path: Path) -> None:
     assert sent(tmp_path, op)[0, 0, 1] == 1
 
 
-# ---- outputs ----
-
-EXPECTED = _outputs.Expected("c", _dtypes.NUMBERS["i32"], (3, 4, 5))
-
-
-def test_out_in_memory() -> None:
-    out = np.empty((3, 4, 5), np.int32)
-    target = _outputs.target(EXPECTED, out, [])
-    assert target.file is None
-    assert target.deliver(np.ones((3, 4, 5), np.int32)) is out
-    assert out.sum() == 60
-    strided = np.empty((3, 4, 10), np.int32)[:, :, ::2]
-    assert _outputs.target(EXPECTED, strided, []).into is strided
-
-
-def test_out_is_checked(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"out has shape \(2,\) of i32.*shape \(3, 4, 5\) of i32"):
-        _outputs.target(EXPECTED, np.empty(2, np.int32), [])
-    with pytest.raises(ValueError, match=r"of f64"):
-        _outputs.target(EXPECTED, np.empty((3, 4, 5)), [])
-    with pytest.raises(ValueError, match="read-only"):
-        _outputs.target(EXPECTED, memmap(tmp_path), [])
-    with pytest.raises(TypeError, match="out is list"):
-        _outputs.target(EXPECTED, [1], [])
-    with pytest.raises(ValueError, match=r"does not end in \.npy"):
-        _outputs.target(EXPECTED, tmp_path / "x", [])
-    with pytest.raises(ValueError, match=r"out has shape"):
-        _outputs.target(EXPECTED, gg.RawFile(tmp_path / "x", (60,), "int32"), [])
-
-
-def test_out_in_a_map(tmp_path: Path) -> None:
-    out = memmap(tmp_path, "r+", 8)
-    target = _outputs.target(EXPECTED, out, [])
-    assert target.file is not None
-    assert (target.file.path, target.file.offset) == (tmp_path / "m8", 8)
-    assert target.mapped() is out
-    expected = _outputs.Expected("c", EXPECTED.dtype, (3, 5, 4))
-    assert _outputs.target(expected, out.transpose(0, 2, 1), []).file is None
-
-
-def test_out_as_npy(tmp_path: Path) -> None:
-    path = tmp_path / "c.npy"
-    path.write_bytes(b"older")
-    with path.open("rb") as older:
-        target = _outputs.target(EXPECTED, str(path), [])
-        assert older.read() == b"older"
-    assert target.file is not None
-    made = np.load(path)
-    assert (made.shape, made.dtype) == ((3, 4, 5), np.int32)
-    target.mapped()[:] = 5
-    assert (np.load(path) == 5).all()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["c.npy"]
-
-
-def test_out_may_not_overlap_an_input(tmp_path: Path) -> None:
-    array = memmap(tmp_path, "r+")
-    inputs = [_arrays.operand("b", array)]
-    with pytest.raises(ValueError, match="out overlaps argument 'b'"):
-        _outputs.target(EXPECTED, array, inputs)
-    np.save(tmp_path / "x.npy", np.zeros((3, 4, 5), np.int32))
-    with pytest.raises(ValueError, match="is an input of the same job"):
-        _outputs.target(EXPECTED, tmp_path / "x.npy", [_arrays.operand("a", tmp_path / "x.npy")])
-    assert np.load(tmp_path / "x.npy").shape == (3, 4, 5)
-    apart = gg.RawFile(tmp_path / "m0", (3, 4, 5), "int32", offset=240)
-    assert _outputs.target(EXPECTED, apart, inputs).file is not None
-
-
-def test_out_for_several_outputs() -> None:
-    infos = [{"name": n, "dtype": "f32", "shape": [2]} for n in ("x", "y")]
-    out = np.empty(2, np.float32)
-    targets = plan_outputs(infos, {"y": out}, [])
-    assert targets["x"].into is None
-    assert targets["y"].into is out
-    with pytest.raises(ValueError, match="the outputs are: x, y"):
-        plan_outputs(infos, {"z": out}, [])
-    with pytest.raises(ValueError, match="mapping from x, y"):
-        plan_outputs(infos, out, [])
+# ---- torch ----
 
 
 class FakeTensor:

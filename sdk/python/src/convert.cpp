@@ -5,6 +5,9 @@
 
 #include <cstring>
 
+#include "core/wire/bounds.hpp"
+#include "core/wire/frame.hpp"
+
 namespace py = pybind11;
 
 namespace goblin::client {
@@ -38,6 +41,15 @@ py::list pairs(const std::vector<std::pair<std::string, std::string>>& fields) {
     out.append(py::make_tuple(text(name), text(value)));
   }
   return out;
+}
+
+/// Descriptors of one frame (net::Frame::fds).
+constexpr std::size_t kMaxFiles = 16;
+
+std::size_t request_cap() {
+  return wire::frame_caps(static_cast<std::uint16_t>(wire::FrameType::kRequest),
+                          wire::PeerState::kOpen)
+      .message_bytes;
 }
 
 py::object number(const wire::Value& value) {
@@ -277,6 +289,46 @@ wire::Submit submit_from(const py::dict& request) {
   submit.weight = field<std::uint32_t>(request, "weight");
   submit.dry_run = field<bool>(request, "dry_run");
   return submit;
+}
+
+py::dict bounds() {
+  py::dict out;
+  out["rank"] = GOBLIN_MAX_RANK;
+  out["name_bytes"] = wire::kMaxNameBytes;
+  out["path_bytes"] = wire::kMaxPathBytes;
+  out["arrays"] = wire::kMaxTensors;
+  out["numbers"] = wire::kMaxParams;
+  out["files"] = kMaxFiles;
+  out["request_bytes"] = request_cap();
+  return out;
+}
+
+Result<void> check_sendable(const wire::Submit& submit, std::size_t fds) {
+  if (fds > kMaxFiles) {
+    return fail(Code::kInvalidArgument, "a submission with " + std::to_string(fds) +
+                                            " files cannot be sent; at most " +
+                                            std::to_string(kMaxFiles) + " travel with it");
+  }
+  if (submit.inputs.size() > wire::kMaxTensors || submit.outputs.size() > wire::kMaxTensors ||
+      submit.params.size() > wire::kMaxParams) {
+    return fail(Code::kInvalidArgument,
+                "a submission with " + std::to_string(submit.inputs.size()) + " arrays, " +
+                    std::to_string(submit.outputs.size()) + " places and " +
+                    std::to_string(submit.params.size()) + " numbers cannot be sent");
+  }
+  wire::Request request;
+  request.body = submit;
+  const wire::Bytes message = encode(request);
+  if (message.size() > request_cap()) {
+    return fail(Code::kInvalidArgument, "a submission of " + std::to_string(message.size()) +
+                                            " bytes cannot be sent; at most " +
+                                            std::to_string(request_cap()) +
+                                            " fit: give fewer arrays, shorter names and paths");
+  }
+  if (const auto read = wire::decode_request(message); !read) {
+    return fail(Code::kInvalidArgument, "this submission cannot be sent: " + read.error().message);
+  }
+  return {};
 }
 
 }  // namespace goblin::client

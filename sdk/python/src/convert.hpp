@@ -18,4 +18,12 @@ pybind11::object to_python(const wire::ReplyBody& body);
 /// A submission from the arguments of Client.submit: see _core.pyi.
 wire::Submit submit_from(const pybind11::dict& request);
 
+/// What a submission may hold (core/wire/bounds.hpp), by name: the package refuses more with a
+/// message of its own.
+pybind11::dict bounds();
+
+/// kInvalidArgument for a submission that the lab node would end the connection for: the last line
+/// of defence behind the package's own checks.
+Result<void> check_sendable(const wire::Submit& submit, std::size_t fds);
+
 }  // namespace goblin::client

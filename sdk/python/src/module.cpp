@@ -179,7 +179,13 @@ py::object submit(Client& client, const py::dict& request, const std::vector<int
       throw py::error_already_set();
     }
   }
-  const auto call = client.call(submit_from(request), std::move(copies), false, epoch);
+  wire::Submit submission = submit_from(request);
+  if (const auto sendable = check_sendable(submission, copies.size()); !sendable) {
+    raise(sendable.error());
+  }
+  // Asking for shapes and sizes changes nothing, so a broken connection does not matter.
+  const bool repeat = submission.dry_run;
+  const auto call = client.call(std::move(submission), std::move(copies), repeat, epoch);
   try {
     return to_python(*answer_of(client, call).body);
   } catch (const py::error_already_set& error) {
@@ -255,6 +261,15 @@ PYBIND11_MODULE(_core, m) {
            [](Client& c, std::uint64_t job) {
              return gc::to_python(*gc::ask(c, wire::GetJob{job, false}).body);
            })
+      .def("job_now",
+           [](Client& c, std::uint64_t job, double timeout) -> py::object {
+             gc::check_usable(c);
+             const auto call = c.call(wire::GetJob{job, false}, {}, true);
+             if (!gc::wait_for(timeout, [&](auto limit) { return call->wait_for(limit); })) {
+               return py::none();
+             }
+             return gc::to_python(*gc::answer_of(c, call).body);
+           })
       .def("jobs", [](Client& c) { return gc::to_python(*gc::ask(c, wire::GetJobs{}).body); })
       .def("cancel", [](Client& c, std::uint64_t job) { gc::ask(c, wire::CancelJob{job}); })
       .def("explain",
@@ -267,7 +282,7 @@ PYBIND11_MODULE(_core, m) {
              py::object status = gc::to_python(*answer.body);
              return py::make_tuple(status, gc::release(answer.fds));
            })
-      .def("forget", [](Client& c, std::uint64_t job) { gc::ask(c, wire::ForgetJob{job}); })
+      .def("forget", [](Client& c, std::uint64_t job) { gc::ask(c, wire::ForgetJob{job}, false); })
       .def("hosts", [](Client& c) { return gc::to_python(*gc::ask(c, wire::GetHosts{}).body); })
       .def("kinds", [](Client& c) { return gc::to_python(*gc::ask(c, wire::GetKinds{}).body); })
       .def("status", [](Client& c) { return gc::to_python(*gc::ask(c, wire::GetStatus{}).body); })
@@ -315,6 +330,8 @@ PYBIND11_MODULE(_core, m) {
            })
       .def("pull", &gc::pull)
       .def("close", &gc::close);
+
+  m.attr("BOUNDS") = gc::bounds();
 
   m.def("see_out", [](double seconds) {
     const py::gil_scoped_release release;

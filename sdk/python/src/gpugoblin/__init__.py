@@ -8,6 +8,7 @@
 
 from gpugoblin._connect import connect
 from gpugoblin._errors import (
+    ArgumentTypeError,
     CorruptError,
     DTypeError,
     ExhaustedError,
@@ -39,6 +40,7 @@ from gpugoblin._records import (
 
 __version__ = "0.1.0"
 __all__ = [
+    "ArgumentTypeError",
     "ArrayInfo",
     "CorruptError",
     "Cost",

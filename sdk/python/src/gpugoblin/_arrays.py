@@ -3,21 +3,21 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gpugoblin import _dtypes, _files
+from gpugoblin import _check, _core, _dlpack, _dtypes, _files
 from gpugoblin._errors import DTypeError, InvalidArgumentError
 
 # Written in pieces, so that Ctrl-C is noticed between them.
 _PIECE = 64 << 20
-_CPU_DEVICES = (1, 3)  # kDLCPU, kDLCUDAHost
+_LARGEST_BYTES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,9 @@ def operand(name: str, value: Any) -> Operand:
         For files that are not what they should be.
     """
     if isinstance(value, _files.RawFile):
-        return _of_file(name, _files.raw_view(name, value))
+        return _of_file(name, _files.raw_view(f"argument '{name}'", value))
     if isinstance(value, (str, os.PathLike)):
-        view = _files.npy_view(name, Path(value))
+        view = _files.npy_view(name, _check.path(f"argument '{name}'", value))
         return _of_file(name, view) if isinstance(view, _files.FileView) else _of_array(name, view)
     array, dtype = as_numpy(name, value)
     return _of_array(name, array, dtype)
@@ -108,7 +108,8 @@ def parameter(name: str, value: Any) -> int | float:
     number = int(value)
     if not -(2**63) <= number < 2**63:
         raise InvalidArgumentError(
-            f"argument '{name}' is {number}, which does not fit a 64-bit integer"
+            f"argument '{name}' is {_check.shown(number)}, which does not fit a 64-bit integer: "
+            "pass a smaller one, or a float"
         )
     return number
 
@@ -122,20 +123,19 @@ def as_numpy(name: str, value: Any) -> tuple[npt.NDArray[Any], int | None]:
         return np.asarray(value) if not isinstance(value, np.memmap) else value, None
     if type(value).__module__.split(".")[0] == "torch" and hasattr(value, "is_sparse"):
         return _torch(what, value)
-    if hasattr(value, "__dlpack__") and hasattr(value, "__dlpack_device__"):
-        device, _ = value.__dlpack_device__()
-        if device not in _CPU_DEVICES:
-            raise DTypeError(f"{what} lies on another device than the CPU: copy it there first")
-        try:
-            return np.from_dlpack(value), None
-        except (BufferError, RuntimeError) as error:
-            raise DTypeError(f"{what} cannot be taken by DLPack: {error}") from error
+    if _dlpack.speaks(value):
+        return _dlpack.take(what, value)
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         raise DTypeError(f"{what} is no array of numbers: {error}") from error
     if array.dtype.kind == "O" and not hasattr(value, "__array__"):
-        raise DTypeError(f"{what} is {type(value).__name__}, which is no array of numbers")
+        why = (
+            ": it holds something else than numbers of at most 64 bits"
+            if isinstance(value, (list, tuple))
+            else ""
+        )
+        raise DTypeError(f"{what} is {type(value).__name__}, which is no array of numbers{why}")
     return array, None
 
 
@@ -162,17 +162,40 @@ def _module(tensor: Any) -> Any:
 
 
 def _of_file(name: str, view: _files.FileView) -> Operand:
+    check_shape(f"argument '{name}'", view.shape, view.dtype)
     return Operand(name, view.dtype, view.shape, view.strides, file=view)
 
 
 def _of_array(name: str, array: npt.NDArray[Any], dtype: int | None = None) -> Operand:
     number = _dtypes.number_of(array.dtype, f"argument '{name}'") if dtype is None else dtype
+    check_shape(f"argument '{name}'", array.shape, number)
     if dtype is None:
         file = _files.file_of(array)
         if file is not None:
             return _of_file(name, file)
     source, strides = dense(array)
     return Operand(name, number, array.shape, strides, source=source)
+
+
+def check_shape(what: str, shape: tuple[int, ...], dtype: int) -> None:
+    """Whether a shape is one that the network computes with.
+
+    Raises
+    ------
+    InvalidArgumentError
+        For too many dimensions, or more bytes than can be counted.
+    """
+    most = _core.BOUNDS["rank"]
+    if len(shape) > most:
+        raise InvalidArgumentError(
+            f"{what} has {len(shape)} dimensions, but may have {most} at most: join some of them, "
+            "for instance a.reshape(…)"
+        )
+    if math.prod(max(n, 1) for n in shape) * _dtypes.itemsize(dtype) > _LARGEST_BYTES:
+        raise InvalidArgumentError(
+            f"{what} has shape {_check.shown(shape)} of {_dtypes.NAMES[dtype]}, which is more than "
+            "2^62 bytes: pass a smaller one"
+        )
 
 
 def dense(array: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], tuple[int, ...]]:

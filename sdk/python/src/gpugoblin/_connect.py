@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-from gpugoblin import _core, _places
+from gpugoblin import _check, _core, _places
 from gpugoblin._errors import UnavailableError
 from gpugoblin._lab import Lab
 
@@ -48,13 +47,15 @@ def connect(
     CorruptError
         Another key than `pin` answers.
     """
+    wait = _check.seconds("timeout", timeout)
+    patience = _check.seconds("patience", patience)
     place = _places.parse(_places.default_address() if address is None else address)
-    key = Path(identity) if identity is not None else _places.default_identity()
+    key = b"" if not place.tls else _places.identity_directory(identity)
     client = _core.Client(
-        place.socket, place.host, place.port, place.pin, str(key) if place.tls else "", patience
+        os.fsencode(place.socket), place.host, place.port, place.pin, key, patience
     )
     try:
-        answered = client.connect(timeout)
+        answered = client.connect(wait)
     except UnavailableError as error:
         client.close()
         raise UnavailableError(_places.nobody(place, str(error))) from None
@@ -63,5 +64,5 @@ def connect(
         raise
     if not answered:
         client.close()
-        raise UnavailableError(_places.nobody(place, f"no answer within {timeout} s"))
+        raise UnavailableError(_places.nobody(place, f"no answer within {wait:g} s"))
     return Lab(client, place.text, is_local=not place.tls)

@@ -36,12 +36,13 @@ class Spawner:
 
     def spawn(self, arguments: Sequence[str], log_fd: int, ready_fd: int) -> int:
         """Starts a program; answers its process number."""
-        environment = [f"{name}={value}" for name, value in os.environ.items()]
+        environment = [name + b"=" + value for name, value in os.environb.items()]
+        command = [os.fsencode(argument) for argument in arguments]
         answers: queue.SimpleQueue[int | BaseException] = queue.SimpleQueue()
 
         def order() -> None:
             try:
-                answers.put(_core.spawn(list(arguments), environment, log_fd, ready_fd))
+                answers.put(_core.spawn(command, environment, log_fd, ready_fd))
             except BaseException as error:
                 answers.put(error)
 

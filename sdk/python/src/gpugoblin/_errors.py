@@ -22,7 +22,11 @@ class InvalidArgumentError(GoblinError, ValueError):
     """Mend the argument that the message names."""
 
 
-class DTypeError(InvalidArgumentError, TypeError):
+class ArgumentTypeError(InvalidArgumentError, TypeError):
+    """Pass the argument as the type that the message names."""
+
+
+class DTypeError(ArgumentTypeError):
     """The argument's type or dtype is not one that the network computes with."""
 
 
@@ -70,7 +74,15 @@ class JobFailedError(GoblinError):
 
 
 class JobCancelledError(GoblinError):
-    """The job, or the connection, was ended by somebody."""
+    """The job, or the connection, was ended by somebody.
+
+    Attributes
+    ----------
+    job : int
+        The job's number; 0 when it was the connection.
+    """
+
+    job: int = 0
 
 
 CODES: dict[int, tuple[str, type[GoblinError]]] = {
@@ -97,7 +109,9 @@ def failed(job: int, kind: str, code: int, message: str) -> GoblinError:
     """The exception for a job that ended without a result."""
     reason, _ = CODES.get(code, CODES[8])
     if code == 7:
-        return JobCancelledError(f"job {job} ({kind}) was cancelled")
+        cancelled = JobCancelledError(f"job {job} ({kind}) was cancelled")
+        cancelled.job = job
+        return cancelled
     error = JobFailedError(f"job {job} ({kind}) failed: {message} [{reason}]")
     error.job = job
     error.reason = reason

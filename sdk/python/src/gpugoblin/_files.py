@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from gpugoblin import _dtypes
-from gpugoblin._errors import InvalidArgumentError, NotFoundError
+from gpugoblin import _check, _core, _dtypes
+from gpugoblin._errors import GoblinError, InvalidArgumentError, NotFoundError
+
+_LARGEST_BYTES = 1 << 62  # as the lab node counts
 
 
 @dataclass(frozen=True, init=False)
@@ -43,21 +46,33 @@ class RawFile:
         dtype: npt.DTypeLike | str,
         offset: int = 0,
     ) -> None:
-        lengths = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        if any(n < 0 for n in lengths):
-            raise InvalidArgumentError(f"RawFile: shape {lengths} has a negative length")
-        if offset < 0:
-            raise InvalidArgumentError(f"RawFile: offset {offset} lies before the file")
+        named = _check.path("RawFile: path", path)
+        sizes = [shape] if isinstance(shape, (int, np.integer)) else shape
+        lengths = tuple(
+            _length(n) for n in _check.sequence("RawFile: shape", sizes, "whole numbers")
+        )
         number = _dtypes.parse(dtype, "RawFile")
-        if offset % _dtypes.itemsize(number) != 0:
+        item = _dtypes.itemsize(number)
+        if len(lengths) > _core.BOUNDS["rank"]:
             raise InvalidArgumentError(
-                f"RawFile: offset {offset} is no multiple of the item size "
-                f"{_dtypes.itemsize(number)}: the lab node could not view it"
+                f"RawFile: shape {_check.shown(lengths)} has {len(lengths)} dimensions, but may "
+                f"have {_core.BOUNDS['rank']} at most: join some of them"
             )
-        object.__setattr__(self, "path", Path(path).absolute())
+        start = _check.integer("RawFile: offset", offset, 0)
+        if start % item != 0:
+            raise InvalidArgumentError(
+                f"RawFile: offset {start} is no multiple of the item size "
+                f"{item}: the lab node could not view it"
+            )
+        if start + math.prod(max(n, 1) for n in lengths) * item > _LARGEST_BYTES:
+            raise InvalidArgumentError(
+                f"RawFile: shape {_check.shown(lengths)} at offset {start} ends beyond 2^62 bytes, "
+                "where no file reaches"
+            )
+        object.__setattr__(self, "path", named.absolute())
         object.__setattr__(self, "shape", lengths)
         object.__setattr__(self, "dtype", number)
-        object.__setattr__(self, "offset", int(offset))
+        object.__setattr__(self, "offset", start)
 
     @property
     def nbytes(self) -> int:
@@ -65,11 +80,29 @@ class RawFile:
         return math.prod(self.shape) * _dtypes.itemsize(self.dtype)
 
     def map(self, mode: str = "r") -> npt.NDArray[Any]:
-        """The array as a memory map; bf16 as its bits where ml_dtypes is not installed."""
+        """The array as a memory map; bf16 as its bits where ml_dtypes is not installed.
+
+        Parameters
+        ----------
+        mode : {"r", "r+", "c", "w+"}
+            As of `numpy.memmap`: to read, to change the file, to change a private copy, to make
+            the file anew.
+
+        Raises
+        ------
+        NotFoundError, InvalidArgumentError
+            When there is no such file, or it is too short or may not be opened.
+        """
+        _check.choice("mode", mode, ("r", "r+", "c", "w+"))
         dtype = _dtypes.storage_dtype(self.dtype)
+        if mode in ("r", "c"):  # the others make it longer
+            raw_view("RawFile", self)
         if self.nbytes == 0:
             return np.empty(self.shape, dtype)
-        return np.memmap(self.path, dtype, mode, self.offset, self.shape)  # type: ignore[call-overload, no-any-return]
+        try:
+            return np.memmap(self.path, dtype, mode, self.offset, self.shape)  # type: ignore[call-overload, no-any-return]
+        except OSError as error:
+            raise unusable("RawFile", self.path, error) from error
 
 
 @dataclass(frozen=True)
@@ -123,7 +156,7 @@ def raw_view(name: str, file: RawFile) -> FileView:
     size = _size(name, file.path)
     if size < file.offset + file.nbytes:
         raise InvalidArgumentError(
-            f"argument '{name}': {file.path} has {size} bytes, but shape {file.shape} of "
+            f"{name}: {file.path} has {size} bytes, but shape {file.shape} of "
             f"{_dtypes.NAMES[file.dtype]} at offset {file.offset} needs "
             f"{file.offset + file.nbytes}"
         )
@@ -131,29 +164,56 @@ def raw_view(name: str, file: RawFile) -> FileView:
     return FileView(file.path, file.dtype, file.shape, strides, file.offset)
 
 
+def unusable(name: str, path: Path, error: OSError) -> GoblinError:
+    """The exception for a file that the system does not hand out."""
+    why = error.strerror or str(error)
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(f"{name}: there is no file {path}: check the path")
+    return InvalidArgumentError(f"{name}: {path} cannot be opened: {why}")
+
+
 def _size(name: str, path: Path) -> int:
     try:
-        return path.stat().st_size
-    except FileNotFoundError as error:
-        raise NotFoundError(f"argument '{name}': there is no file {path}") from error
+        found = path.stat()
+    except OSError as error:
+        raise unusable(name, path, error) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise InvalidArgumentError(f"{name}: {path} is no regular file: name one that holds data")
+    return found.st_size
+
+
+def _length(n: Any) -> int:
+    if isinstance(n, int) and n < 0:
+        raise InvalidArgumentError(f"RawFile: shape has the negative length {_check.shown(n)}")
+    return _check.integer("RawFile: a length of the shape", n, 0)
 
 
 def npy_view(name: str, path: Path) -> FileView | npt.NDArray[Any]:
     """A .npy file as an argument: in place, or mapped where its byte order is foreign."""
+    what = f"argument '{name}'"
     path = path.absolute()
     if path.suffix != ".npy":
         raise InvalidArgumentError(
-            f"argument '{name}': {path} does not end in .npy; describe a file without a header "
-            "with gpugoblin.RawFile(path, shape, dtype)"
+            f"{what}: {path} does not end in .npy (text is taken for the path of a file); describe "
+            "a file without a header with gpugoblin.RawFile(path, shape, dtype)"
         )
-    size = _size(name, path)
-    with path.open("rb") as file:
-        shape, fortran, dtype = read_npy_header(name, file)
-        offset = file.tell()
-    number = _dtypes.number_of(dtype, f"argument '{name}'")
+    size = _size(what, path)
+    try:
+        with path.open("rb") as file:
+            shape, fortran, dtype = read_npy_header(what, file)
+            offset = file.tell()
+    except OSError as error:
+        raise unusable(what, path, error) from error
+    number = _dtypes.number_of(dtype, what)
     item = _dtypes.itemsize(number)
-    if size < offset + math.prod(shape) * item:
-        raise InvalidArgumentError(f"argument '{name}': {path} is cut short: {size} bytes")
+    if any(n < 0 for n in shape):
+        raise InvalidArgumentError(f"{what}: not a .npy file: its shape is {_check.shown(shape)}")
+    needed = offset + math.prod(shape) * item
+    if size < needed:
+        raise InvalidArgumentError(
+            f"{what}: {path} is cut short: its header promises {_check.shown(needed)} bytes, "
+            f"it has {size}"
+        )
     if not dtype.isnative or offset % item != 0:
         return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
     strides = column_major(shape, item) if fortran else row_major(shape, item)
@@ -169,9 +229,9 @@ def read_npy_header(name: str, file: BinaryIO) -> tuple[tuple[int, ...], bool, n
         if version == (2, 0):
             return np.lib.format.read_array_header_2_0(file)
     except ValueError as error:
-        raise InvalidArgumentError(f"argument '{name}': not a .npy file: {error}") from error
+        raise InvalidArgumentError(f"{name}: not a .npy file: {error}") from error
     raise InvalidArgumentError(
-        f"argument '{name}': .npy version {version} holds named fields; save plain numbers"
+        f"{name}: .npy version {version} holds named fields; save plain numbers"
     )
 
 

@@ -3,16 +3,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import os
 import time
+import weakref
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpugoblin import _dtypes, _outputs
-from gpugoblin._errors import TimeoutError, UnavailableError, failed
+from gpugoblin import _check, _dtypes, _outputs, _overlap
+from gpugoblin._errors import (
+    GoblinError,
+    JobCancelledError,
+    NotFoundError,
+    TimeoutError,
+    UnavailableError,
+    failed,
+)
 from gpugoblin._progress import Show, bar, words
 from gpugoblin._records import STATES, Cost, Explanation, Progress
 
@@ -20,14 +29,18 @@ if TYPE_CHECKING:
     from gpugoblin._lab import Lab
 
 _ENDED = (4, 5, 6)
-_FOREVER = 1e9
+_SOON = 0.5  # seconds that a message may wait for what it wants to tell
 
 
 class Job:
     """A submitted computation. `Lab.submit` and `Lab.job` make it; any thread may use it."""
 
     def __init__(
-        self, lab: Lab, status: dict[str, Any], targets: dict[str, _outputs.Target] | None = None
+        self,
+        lab: Lab,
+        status: dict[str, Any],
+        targets: dict[str, _outputs.Target] | None = None,
+        claim: _overlap.Claim | None = None,
     ) -> None:
         self._lab = lab
         self._client = lab._client
@@ -35,6 +48,11 @@ class Job:
         self._targets = targets or {}
         self._result: Any = None
         self._has_result = False
+        self._claim = claim
+        if claim is not None:
+            claim.job = self.number
+            known = weakref.ref(self)
+            claim.ended = lambda: (job := known()) is None or job._has_ended()
 
     @property
     def number(self) -> int:
@@ -72,17 +90,37 @@ class Job:
         return Cost.of(self._refresh())
 
     def explain(self) -> Explanation:
-        """Which hosts computed it, how it was checked, what was refused and why."""
+        """Which hosts computed it, how it was checked, what was refused and why; why it waits."""
         return Explanation.of(self._client.explain(self.number))
 
     def cancel(self) -> None:
         """Ends it; nothing happens when it has ended already."""
         if not self.done:
             self._client.cancel(self.number)
+            with contextlib.suppress(GoblinError):  # so that it is known even once forgotten
+                self._refresh()
 
     def forget(self) -> None:
-        """Removes it and its files from the lab node; results that were fetched stay usable."""
-        self._client.forget(self.number)
+        """Removes it and its files from the lab node; results that were fetched stay usable.
+
+        Raises
+        ------
+        InvalidArgumentError
+            While it runs: cancel it first.
+        """
+        tried = False
+        while True:
+            try:
+                self._client.forget(self.number)
+                return
+            except UnavailableError as error:
+                if not error.lost:
+                    raise
+                tried = True
+            except NotFoundError:
+                if not tried:
+                    raise
+                return
 
     def wait(self, timeout: float | None = None, *, progress: bool = False) -> bool:
         """Waits for its end.
@@ -104,6 +142,8 @@ class Job:
         UnavailableError
             When the lab node stays away; the job goes on once it runs again.
         """
+        timeout = _check.optional_seconds("timeout", timeout)
+        _check.flag("progress", progress)
         if self._status["state"] in _ENDED:
             return True
         with bar(self.kind, progress) as show:
@@ -130,13 +170,13 @@ class Job:
         Raises
         ------
         TimeoutError
-            The job goes on.
+            The job goes on; the message says why it waits.
         JobFailedError, JobCancelledError
         """
         if not self.wait(timeout, progress=progress):
             raise TimeoutError(
-                f"job {self.number} ({self.kind}) has not ended within {timeout} s; it goes on: "
-                "wait longer, or cancel() it"
+                f"job {self.number} ({self.kind}) has not ended within {timeout:g} s "
+                f"({self._why()}); it goes on: wait longer, or cancel() it"
             )
         if not self._has_result:
             self._result = self._fetch()
@@ -154,8 +194,35 @@ class Job:
             self._status = self._client.job(self.number)
         return self._status
 
+    def _has_ended(self) -> bool:
+        """Whether nothing more is written for it, as far as can be told at once."""
+        if self._status["state"] in _ENDED:
+            return True
+        try:
+            status = self._client.job_now(self.number, _SOON)
+        except (NotFoundError, JobCancelledError):
+            return True  # forgotten, or the connection was closed: nobody will fetch it
+        except GoblinError:
+            return False
+        if status is not None:
+            self._status = status
+        return self._status["state"] in _ENDED
+
+    def _why(self) -> str:
+        """Why it has not ended yet, for a message; does not wait for a lab node that is away."""
+        try:
+            status = self._client.job_now(self.number, _SOON)
+        except GoblinError as error:
+            return str(error)
+        if status is None:
+            return "the lab node does not answer just now"
+        self._status = status
+        note = str(status["message"])
+        state = STATES[status["state"]]
+        return note if note and state != "done" else f"{state}: {words(Progress.of(status))}"
+
     def _follow(self, timeout: float | None, show: Show) -> bool:
-        until = time.monotonic() + (_FOREVER if timeout is None else max(timeout, 0.0))
+        until = time.monotonic() + (_check.FOREVER if timeout is None else max(timeout, 0.0))
         seen = 0
         self._client.watch(self.number)
         while True:

@@ -14,9 +14,10 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self
 
-from gpugoblin import _core, _outputs, _submission
+from gpugoblin import _check, _core, _outputs, _overlap, _submission
 from gpugoblin._arrays import Operand, is_number, operand, parameter
 from gpugoblin._errors import (
+    JobCancelledError,
     TimeoutError,
     UnavailableError,
 )
@@ -109,6 +110,8 @@ class Lab:
         KeyboardInterrupt
             The job was cancelled.
         """
+        _check.flag("progress", progress)
+        timeout = _check.optional_seconds("timeout", timeout)
         args: dict[str, Any] = {"a": a, "b": b}
         if out_dtype is not None:
             args["out_dtype"] = _submission.out_dtype_number(out_dtype)
@@ -117,9 +120,16 @@ class Lab:
         )
         try:
             result = job.result(timeout, progress=progress)
-        except (KeyboardInterrupt, TimeoutError):
+        except KeyboardInterrupt:
             self._end_quietly(job)
             raise
+        except TimeoutError:
+            why = job._why()
+            self._end_quietly(job)
+            raise TimeoutError(
+                f"matmul has not ended within {timeout:g} s ({why}); job {job.number} was "
+                "cancelled: allow more time, or submit() a job and wait for it"
+            ) from None
         with contextlib.suppress(Exception):  # the result is here; the node forgets by itself later
             job.forget()
         return result
@@ -162,13 +172,17 @@ class Lab:
             Names the argument, its value and what to do. Sizes are checked before anything large
             is copied.
         """
-        named = {**(args or {}), **arrays_and_numbers}
+        _check.text("kind", kind, 'its name, such as "matmul" or "matmul/1"')
+        policy_number, count = _submission.check_policy(policy, replicas)
+        share = _submission.check_weight(weight)
+        named = _submission.arguments(args, arrays_and_numbers)
         operands = [operand(n, v) for n, v in named.items() if not is_number(v)]
         numbers = {n: parameter(n, v) for n, v in named.items() if is_number(v)}
-        policy_number, count = _submission.check_policy(policy, replicas)
+        if self._is_local:
+            _submission.check_files(operands, ())
         request: dict[str, Any] = {
             "token": secrets.token_bytes(16),
-            "kind": str(kind),
+            "kind": kind,
             "inputs": [
                 _submission.wire_input(
                     op, _submission.STAGED if self._is_local else _submission.BLOB
@@ -179,24 +193,40 @@ class Lab:
             "outputs": [],
             "policy": policy_number,
             "replicas": count,
-            "weight": _submission.check_weight(weight),
+            "weight": share,
             "dry_run": False,
         }
         targets: dict[str, _outputs.Target] = {}
         if out is not None or sum(op.copied_bytes for op in operands) > _CHECK_FIRST:
             estimate = self._client.submit({**request, "dry_run": True}, [], 0)
             targets = _submission.plan_outputs(estimate["outputs"], out, operands)
+            if self._is_local:
+                _submission.check_files(operands, list(targets.values()))
+        claim = _overlap.claim(p for t in targets.values() if (p := t.place()) is not None)
         try:
+            for target in targets.values():
+                target.make()
             status = self._send(request, operands, targets)
-            return Job(self, status, targets)
-        except KeyboardInterrupt:
-            # It may strike after the lab node's answer: then only the token names the job.
+            for target in targets.values():
+                target.settle()
+            return Job(self, status, targets, claim)
+        except BaseException:
+            # Ctrl-C may strike after the lab node's answer: then only the token names the job.
             self._client.cancel_submission(request["token"])
+            for target in targets.values():
+                target.undo()
+            _overlap.release(claim)
             raise
 
     def job(self, number: int) -> Job:
-        """A job of this lab node by its number, also one that another program submitted."""
-        return Job(self, self._client.job(number))
+        """A job of this lab node by its number, also one that another program submitted.
+
+        Raises
+        ------
+        NotFoundError
+            There is none of that number, or it was forgotten.
+        """
+        return Job(self, self._client.job(_check.integer("number", number, 1)))
 
     def jobs(self) -> list[Job]:
         """All jobs that the lab node remembers, oldest first."""
@@ -224,6 +254,14 @@ class Lab:
         self._client.close()
         if self._teller is not None and self._teller is not threading.current_thread():
             self._teller.join(5)
+        with self._lock:
+            pending, self._futures = self._futures, {}
+        for number, waiting in pending.items():
+            for _, future in waiting:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(
+                        JobCancelledError(f"the connection was closed before job {number} ended")
+                    )
 
     def __enter__(self) -> Self:
         return self
@@ -269,7 +307,7 @@ class Lab:
         places = [t for t in targets.values() if t.file is not None]
         inputs: list[dict[str, Any]] = []
         stages: dict[tuple[int, int, str], int] = {}
-        epoch = 0
+        epochs: set[int] = set()
         fd_index = 0
         for op in operands:
             if op.file is not None:
@@ -281,16 +319,21 @@ class Lab:
             key = (source.__array_interface__["data"][0], op.copied_bytes, str(source.strides))
             if key not in stages:
                 stages[key], fd, epoch = self._client.stage(op.copied_bytes)
+                epochs.add(epoch)
                 try:
                     op.write_to(fd)
                 finally:
                     os.close(fd)
             inputs.append(_submission.wire_input(op, _submission.STAGED, stage=stages[key]))
         outputs = [t.wire(fd_index + i) for i, t in enumerate(places)]
-        wanted = files + [(t.file.path, True) for t in places if t.file is not None]
-        with _outputs.opened(wanted) as fds:
+        if len(epochs) > 1:
+            # What was staged before the connection broke went with it.
+            error = UnavailableError("the connection to the lab node broke between two arrays")
+            error.lost = True
+            raise error
+        with _outputs.opened(files + [(t.path, True) for t in places]) as fds:
             body = {**request, "inputs": inputs, "outputs": outputs}
-            return self._client.submit(body, fds, epoch)
+            return self._client.submit(body, fds, max(epochs, default=0))
 
     def _send_remote(self, request: dict[str, Any], operands: Sequence[Operand]) -> dict[str, Any]:
         digests: list[bytes] = []
@@ -325,11 +368,19 @@ class Lab:
         with self._lock:
             waiting = self._futures.pop(number, [])
         for job, future in waiting:
+            result, error = None, None
+            if not future.cancelled():
+                try:
+                    result = job.result()
+                except BaseException as caught:
+                    error = caught
+            if isinstance(error, JobCancelledError) and error.job == number:
+                Future.cancel(future)  # not _JobFuture's, which would cancel the job once more
             if not future.set_running_or_notify_cancel():
                 continue
-            try:
-                future.set_result(job.result())
-            except BaseException as error:
+            if error is None:
+                future.set_result(result)
+            else:
                 future.set_exception(error)
 
 

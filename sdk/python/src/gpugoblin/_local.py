@@ -15,15 +15,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpugoblin import _core, _places, _programs
+import numpy as np
+
+from gpugoblin import _check, _core, _places, _plugins, _programs
 from gpugoblin._daemons import Daemon, Spawner, settings
-from gpugoblin._errors import InvalidArgumentError, UnavailableError
+from gpugoblin._errors import ArgumentTypeError, InvalidArgumentError, UnavailableError
 from gpugoblin._lab import Lab
 
 _PREFIX = "gpugoblin-"
 _JOIN_SECONDS = 60.0
 _PAUSE = 0.01
 _LONGEST_DIRECTORY = 75
+_LEVELS = ("debug", "info", "warn", "error", "off")
+_HOST_KEYS = ("program", "args", "set", "memory", "cache", "threads")
 
 _running: weakref.WeakSet[LocalNetwork] = weakref.WeakSet()
 
@@ -191,26 +195,46 @@ def local(
     Raises
     ------
     InvalidArgumentError
+        Names the argument; a plugin's file that is none, or none for this release, too.
     NotFoundError
-        The program `goblin` is missing.
+        The program `goblin`, or a plugin's file, is missing.
     UnavailableError
         A process did not start; its log is in the message.
     """
-    _check_counts(hosts, validators, threads, host_options)
+    hosts, validators, threads = _check_counts(hosts, validators, threads)
+    per_host = [_host_given(i, o) for i, o in enumerate(_options_list(host_options))]
+    if len(per_host) > hosts + validators:
+        raise InvalidArgumentError(
+            f"host_options describes {len(per_host)} hosts, but there are {hosts + validators}"
+        )
+    caps = {
+        "memory": _check.size("memory", memory),
+        "cache": _check.size("cache", cache),
+        "threads": threads,
+        "nice": 0,
+    }
+    for_lab = _settings("lab_options", {} if lab_options is None else lab_options)
+    for_coordinator = _settings(
+        "coordinator_options", {} if coordinator_options is None else coordinator_options
+    )
+    _check.flag("keep", keep)
+    _check.choice("log_level", log_level, _LEVELS)
+    patience = _check.seconds("patience", patience)
+    root = None if directory is None else _check.path("directory", directory)
     goblin = str(_programs.find())
-    network = _make_network(Path(directory) if directory is not None else None, keep)
+    paths = _plugins.checked(goblin, plugins)
+    network = _make_network(root, keep)
     try:
         # The user's own settings are for the user's own daemons.
         program = [goblin, "--config", str(network.directory / "empty.toml")]
         logging = {"log.level": log_level, "log.stderr": False}
         here = {"listen.address": "127.0.0.1", "listen.port": 0}
-        paths = [str(Path(plugin).absolute()) for plugin in plugins]
         network.coordinator = NetworkDaemon(
             network,
             "coordinator",
             "coordinator",
             program,
-            {**logging, **here, "plugins.files": paths, **(coordinator_options or {})},
+            {**logging, **here, "plugins.files": paths, **for_coordinator},
         )
         network.coordinator.launch()
         network.coordinator.await_ready()
@@ -219,16 +243,15 @@ def local(
             "coordinator.address": f"127.0.0.1:{network.coordinator.port}",
             "coordinator.pin": network.coordinator.pin,
         }
-        caps = {"memory": memory, "cache": cache, "threads": threads, "nice": 0}
         for index in range(hosts + validators):
-            given = dict(host_options[index]) if index < len(host_options) else {}
+            given = per_host[index] if index < len(per_host) else {}
             network.hosts.append(_host(network, index, program, {**shared, **caps}, given))
         for host in network.hosts:
             host.launch()
         for host in network.hosts:
             host.await_ready()
         trusted = [host.pin for host in network.hosts[hosts:]]
-        values = {**shared, **here, "hosts.validators": trusted, **(lab_options or {})}
+        values = {**shared, **here, "hosts.validators": trusted, **for_lab}
         if not trusted:
             values.pop("hosts.validators")
         network.lab = NetworkDaemon(network, "lab", "lab", program, values)
@@ -240,20 +263,59 @@ def local(
         raise
 
 
-def _check_counts(
-    hosts: int, validators: int, threads: int, host_options: Sequence[Mapping[str, Any]]
-) -> None:
-    for name, value, low in (("hosts", hosts, 0), ("validators", validators, 0)):
-        if not low <= value <= 1000:
-            raise InvalidArgumentError(f"{name} is {value}, but must lie between {low} and 1000")
+def _check_counts(hosts: int, validators: int, threads: int) -> tuple[int, int, int]:
+    hosts = _check.integer("hosts", hosts, 0, 1000)
+    validators = _check.integer("validators", validators, 0, 1000)
     if hosts + validators == 0:
         raise InvalidArgumentError("hosts is 0: at least one host has to compute")
-    if threads < 1:
-        raise InvalidArgumentError(f"threads is {threads}, but must be at least 1")
-    if len(host_options) > hosts + validators:
-        raise InvalidArgumentError(
-            f"host_options describes {len(host_options)} hosts, but there are {hosts + validators}"
-        )
+    return hosts, validators, _check.integer("threads", threads, 1, 1024)
+
+
+def _options_list(host_options: Any) -> list[Any]:
+    return _check.sequence("host_options", host_options, "one mapping for each host")
+
+
+def _host_given(index: int, options: Any) -> dict[str, Any]:
+    """What a caller says of one host, checked."""
+    name = f"host_options[{index}]"
+    given = dict(_check.mapping(name, options, "a mapping, such as {'threads': 2}"))
+    for key in given:
+        if key not in _HOST_KEYS:
+            raise InvalidArgumentError(
+                f"{name} has no {_check.shown(key)}; it takes {', '.join(_HOST_KEYS)}"
+            )
+    for key in ("memory", "cache"):
+        if key in given:
+            given[key] = _check.size(f"{name}: {key}", given[key])
+    if "threads" in given:
+        given["threads"] = _check.integer(f"{name}: threads", given["threads"], 1, 1024)
+    if "program" in given:
+        given["program"] = _check.path(f"{name}: program", given["program"])
+    given["args"] = _check.sequence(
+        f"{name}: args", given.get("args", ()), "command-line arguments"
+    )
+    given["set"] = _settings(f"{name}: set", given.get("set", {}))
+    return given
+
+
+def _settings(name: str, values: Any) -> dict[str, Any]:
+    """Settings by name that a command line can carry."""
+    found = dict(_check.mapping(name, values, "a mapping from settings to values"))
+    for key, value in found.items():
+        _check.text(f"a setting's name in {name}", key, 'text, such as "log.level"')
+        many = isinstance(value, (list, tuple))
+        for item in value if many else [value]:
+            if not isinstance(item, (str, int, float, os.PathLike, np.integer, np.floating)):
+                raise ArgumentTypeError(
+                    f"{name}: '{key}' is {_check.shown(item)} ({type(item).__name__}): pass text, "
+                    "a number, True or False, or a list of them"
+                )
+            if "\0" in str(item) or (many and "," in str(item)):
+                raise InvalidArgumentError(
+                    f"{name}: '{key}' is {_check.shown(item)}; a value has no NUL, "
+                    "and one of a list no comma"
+                )
+    return found
 
 
 def _host(
@@ -263,27 +325,31 @@ def _host(
     values: dict[str, Any],
     given: dict[str, Any],
 ) -> NetworkDaemon:
-    own = [os.fspath(given.pop("program"))] if "program" in given else program
-    arguments = [str(argument) for argument in given.pop("args", ())]
-    named = dict(given.pop("set", {}))
-    for key in ("memory", "cache", "threads"):
-        if key in given:
-            named[key] = given.pop(key)
-    if given:
-        raise InvalidArgumentError(
-            f"host_options[{index}] has no '{next(iter(given))}'; it takes program, args, set, "
-            "memory, cache, threads"
-        )
+    own = [os.fspath(given["program"])] if "program" in given else program
+    arguments = [str(argument) for argument in given.get("args", ())]
+    caps: dict[str, Any] = {
+        key: given[key] for key in ("memory", "cache", "threads") if key in given
+    }
     return NetworkDaemon(
-        network, f"host-{index}", "host", own, {**values, **named}, arguments=arguments
+        network,
+        f"host-{index}",
+        "host",
+        own,
+        {**values, **given.get("set", {}), **caps},
+        arguments=arguments,
     )
 
 
 def _make_network(parent: Path | None, keep: bool) -> LocalNetwork:
     root = parent if parent is not None else Path(tempfile.gettempdir())
-    root.mkdir(parents=True, exist_ok=True)
-    _sweep(root)
-    directory, lock = _locked_directory(root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        _sweep(root)
+        directory, lock = _locked_directory(root)
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"directory: no state can be kept in {root}: {error.strerror or error}; name another"
+        ) from error
     (directory / "empty.toml").touch()
     if keep:
         (directory / "keep").touch()
@@ -317,7 +383,7 @@ def _sweep(root: Path) -> None:
 
 def _connect(network: LocalNetwork, patience: float) -> LocalLab:
     place = _places.parse(network.lab.socket)
-    client = _core.Client(place.socket, "", 0, "", "", patience)
+    client = _core.Client(os.fsencode(place.socket), "", 0, "", b"", patience)
     lab = LocalLab(client, place.text, is_local=True)
     lab.network = network
     try:

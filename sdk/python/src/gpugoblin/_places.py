@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpugoblin import _core
+from gpugoblin import _check, _core
 from gpugoblin._errors import InvalidArgumentError, NotFoundError
 
 _LONGEST_SOCKET = 107
@@ -56,25 +56,40 @@ def default_identity() -> Path:
     return state_directory("client") / "identity"
 
 
+def identity_directory(identity: str | os.PathLike[str] | None) -> bytes:
+    """The directory of a user's key, as the extension takes it."""
+    if identity is None:
+        return os.fsencode(default_identity())
+    return os.fsencode(_check.path("identity", identity).absolute())
+
+
 def own_pin(identity: str | os.PathLike[str] | None = None) -> str:
-    """The pin of this user's key, which a lab node's ``clients.allow`` has to list for TLS."""
-    return _core.own_pin(str(default_identity() if identity is None else identity))
+    """The pin of this user's key, which a lab node's ``clients.allow`` has to list for TLS.
+
+    Parameters
+    ----------
+    identity : str or Path, optional
+        Directory of the key, made when missing; this user's own by default.
+    """
+    return _core.own_pin(identity_directory(identity))
 
 
 def parse(address: str | os.PathLike[str]) -> Place:
     """Reads an address."""
-    text = os.fspath(address)
-    if isinstance(address, str) and ("#" in text or re.fullmatch(r"[^/]+:\d+", text)):
-        return _parse_tls(text)
-    if not text:
-        raise InvalidArgumentError("address is empty: name a socket, or host:port#pin")
-    socket = str(Path(text).absolute())
+    if isinstance(address, str):
+        if not address:
+            raise InvalidArgumentError("address is empty: name a socket, or host:port#pin")
+        here = address.startswith(("/", "./", "../"))
+        if not here and ("#" in address or re.fullmatch(r"[^/]+:\d+", address)):
+            return _parse_tls(address)
+    named = _check.path("address", address)
+    socket = str(named.absolute())
     if len(os.fsencode(socket)) > _LONGEST_SOCKET:
         raise InvalidArgumentError(
             f"address {socket} is longer than the {_LONGEST_SOCKET} bytes that Linux allows for a "
             "socket: use a shorter directory"
         )
-    return Place(text, socket=socket)
+    return Place(os.fspath(address), socket=socket)
 
 
 def _parse_tls(text: str) -> Place:
@@ -82,12 +97,14 @@ def _parse_tls(text: str) -> Place:
     host, _, port = where.rpartition(":")
     if not re.fullmatch(r"[0-9a-fA-F]{64}", pin):
         raise InvalidArgumentError(
-            f"address {text!r} lacks the lab node's pin: write host:port#pin with the 64 digits "
-            "that the lab node shows when it starts"
+            f"address {_check.shown(text)} lacks the lab node's pin: write host:port#pin "
+            "with the 64 digits that the lab node shows when it starts"
         )
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    fits = re.fullmatch(r"[!-~]{1,255}", host) and re.fullmatch(r"[0-9]{1,5}", port)
+    if not fits or not 0 < int(port) < 65536:
         raise InvalidArgumentError(
-            f"address {text!r} has no host and port from 1 to 65535: write host:port#pin"
+            f"address {_check.shown(text)} has no host and port from 1 to 65535: write "
+            "host:port#pin"
         )
     return Place(text, host=host.strip("[]"), port=int(port), pin=pin.lower())
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 STATES = {1: "queued", 2: "running", 3: "finishing", 4: "done", 5: "failed", 6: "cancelled"}
+_OPEN = ("queued", "running", "finishing")
 POLICIES = {0: "default", 1: "algebraic", 2: "validator", 3: "replicate"}
 
 
@@ -134,6 +135,7 @@ class Explanation:
     incident_count: int
     plan: dict[str, str]  #: how the work was cut, in words
     cost: Cost
+    note: str  #: why it waits or why it failed, if it does
 
     @classmethod
     def of(cls, report: dict[str, Any]) -> Explanation:
@@ -150,6 +152,7 @@ class Explanation:
             incident_count=report["incident_count"],
             plan=dict(report["plan"]),
             cost=Cost.of(status),
+            note=status["message"],
         )
 
     @property
@@ -164,6 +167,8 @@ class Explanation:
             f"  {self.cost.checks} results checked, {self.cost.refused} refused, "
             f"{self.cost.recomputed} computed again",
         ]
+        if self.note:
+            lines.insert(1, f"  {'waits' if self.state in _OPEN else self.state}: {self.note}")
         lines += [f"  {name}: {value}" for name, value in self.plan.items()]
         for host in self.hosts:
             note = f"; quarantined: {host.reason}" if host.quarantined else ""

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gpugoblin import _outputs
-from gpugoblin._arrays import Operand
+from gpugoblin import _check, _core, _outputs
+from gpugoblin._arrays import Operand, is_number
 from gpugoblin._dtypes import NUMBERS
 from gpugoblin._errors import DTypeError, InvalidArgumentError
 
 STAGED, FILE, BLOB = 1, 2, 3
 _POLICIES = {"default": 0, "algebraic": 1, "validator": 2, "replicate": 3}
+_NAMED = ("algebraic", "validator", "replicate")
 
 
 def bytes_of(op: Operand) -> Any:
@@ -34,7 +36,7 @@ def wire_input(
         "storage": storage,
         "stage": stage,
         "fd_index": fd_index,
-        "path": str(op.file.path) if storage == FILE and op.file is not None else "",
+        "path": os.fsencode(op.file.path) if storage == FILE and op.file is not None else b"",
         "offset": op.file.offset if storage == FILE and op.file is not None else 0,
         "digest": digest,
     }
@@ -50,7 +52,7 @@ def plan_outputs(
         unknown = [name for name in out if name not in names]
         if unknown:
             raise InvalidArgumentError(
-                f"out names '{unknown[0]}', but the outputs are: {', '.join(names)}"
+                f"out names {_check.shown(unknown[0])}, but the outputs are: {', '.join(names)}"
             )
         places = dict(out)
     elif out is not None and len(expected) != 1:
@@ -64,36 +66,76 @@ def plan_outputs(
 
 def check_policy(policy: str | None, replicas: int | None) -> tuple[int, int]:
     """The wire's numbers for a policy."""
-    if policy == "none":
+    if isinstance(policy, str) and policy == "none":
         raise InvalidArgumentError(
             "policy 'none' is refused: results come from strangers' computers, so nothing is used "
             "unchecked; the cheapest check is policy='algebraic', about 1 % of the work"
         )
-    if policy is not None and policy not in _POLICIES:
-        raise InvalidArgumentError(
-            f"policy is {policy!r}; it is one of 'algebraic', 'validator', 'replicate'"
+    named = "default" if policy is None else _check.choice("policy", policy, _NAMED)
+    if named == "replicate":
+        return _POLICIES[named], _check.integer(
+            "replicas", 2 if replicas is None else replicas, 2, 16
         )
-    if policy == "replicate":
-        count = 2 if replicas is None else replicas
-        if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= 16:
-            raise InvalidArgumentError(f"replicas is {replicas!r}, but must lie between 2 and 16")
-        return _POLICIES[policy], count
     if replicas is not None:
         raise InvalidArgumentError(
-            f"replicas is {replicas!r}, which only policy='replicate' uses, not {policy!r}"
+            f"replicas is {_check.shown(replicas)}, which only policy='replicate' uses, "
+            f"not {policy!r}"
         )
-    return _POLICIES[policy or "default"], 0
+    return _POLICIES[named], 0
 
 
 def check_weight(weight: int) -> int:
     """A job's share."""
-    if isinstance(weight, bool) or not isinstance(weight, int) or not 1 <= weight <= 1000:
-        raise InvalidArgumentError(f"weight is {weight!r}, but must lie between 1 and 1000")
-    return weight
+    return _check.integer("weight", weight, 1, 1000)
 
 
 def out_dtype_number(name: str) -> int:
     """The number of a dtype that is named as the network does."""
-    if name not in NUMBERS:
-        raise DTypeError(f"out_dtype is {name!r}; it is one of {', '.join(NUMBERS)}")
+    if not isinstance(name, str) or name not in NUMBERS:
+        raise DTypeError(f"out_dtype is {_check.shown(name)}; it is one of {', '.join(NUMBERS)}")
     return NUMBERS[name]
+
+
+def arguments(args: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
+    """All arguments of a kind by name, as many and as long as a submission takes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Names the argument that is given twice, or has a name that cannot be sent.
+    """
+    what = "a mapping from the names of arguments to arrays and numbers"
+    found = dict(_check.mapping("args", {} if args is None else args, what))
+    for name in found:
+        _check.text("the name of an argument in args", name, "text")
+    for name, value in named.items():
+        _check.text("the name of an argument", name, "text")
+        if name in found:
+            raise InvalidArgumentError(
+                f"argument '{name}' is given twice, by name and in args: leave one out"
+            )
+        found[name] = value
+    numbers = sum(is_number(value) for value in found.values())
+    for count, limit, kind in (
+        (len(found) - numbers, _core.BOUNDS["arrays"], "arrays"),
+        (numbers, _core.BOUNDS["numbers"], "numbers"),
+    ):
+        if count > limit:
+            raise InvalidArgumentError(
+                f"the submission has {count} {kind} as arguments, but may have {limit} at most: "
+                "put several into one array"
+            )
+    return found
+
+
+def check_files(operands: Sequence[Operand], targets: Sequence[_outputs.Target]) -> None:
+    """Whether a submission can carry its files' descriptors."""
+    files = [f"'{op.name}'" for op in operands if op.file is not None]
+    files += [f"out '{t.expected.name}'" for t in targets if t.file is not None]
+    limit = _core.BOUNDS["files"]
+    if len(files) > limit:
+        raise InvalidArgumentError(
+            f"{len(files)} arguments and places lie in files ({files[0]} to {files[-1]}), but a "
+            f"submission carries {limit} at most: pass some as arrays in memory, for instance "
+            "np.load(path)"
+        )
