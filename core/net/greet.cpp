@@ -23,23 +23,9 @@ std::string own_release() {
          range(wire::kProtocolMin, wire::kProtocol) + ")";
 }
 
-std::string_view role_name(wire::Role role) {
-  switch (role) {
-    case wire::Role::kCoordinator:
-      return "coordinator";
-    case wire::Role::kLab:
-      return "lab node";
-    case wire::Role::kHost:
-      return "host";
-    case wire::Role::kClient:
-      return "client";
-  }
-  return "unknown role";
-}
-
 /// What the side that was refused reads.
 Error refused_by(const Peer& peer, const wire::Welcome& welcome) {
-  const std::string who = std::string(role_name(welcome.role)) + " at " + peer.address;
+  const std::string who = std::string(wire::role_name(welcome.role)) + " at " + peer.address;
   switch (welcome.refusal) {
     case wire::Refusal::kProtocolTooOld:
       return {Code::kUnsupported, "the " + who + " is release " + release_name(welcome.release) +
@@ -71,7 +57,7 @@ Error refused_by(const Peer& peer, const wire::Welcome& welcome) {
 
 /// What the side that refuses reads.
 Error refused_here(const Peer& peer, const wire::Hello& hello, wire::Refusal refusal) {
-  const std::string who = std::string(role_name(hello.role)) + " at " + peer.address +
+  const std::string who = std::string(wire::role_name(hello.role)) + " at " + peer.address +
                           (peer.local ? "" : " (key " + peer.pin.hex() + ")");
   const std::string theirs = "the " + who + " is release " + release_name(hello.release) +
                              " (protocol " + range(hello.protocol_min, hello.protocol_max) + "); ";

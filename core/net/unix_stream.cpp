@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/net/ancillary.hpp"
 #include "core/net/stream.hpp"
 
 namespace goblin::net {
@@ -47,16 +48,7 @@ class UnixStream final : public ByteStream {
       }
       return fail(errno_error(Code::kUnavailable, "the connection was lost", errno));
     }
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-          int fd = -1;
-          std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-          fds.emplace_back(fd);
-        }
-      }
-    }
+    take_descriptors(message, fds);
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
       return fail(Code::kCorrupt, "the peer sent more than " + std::to_string(kMaxFds) +
                                       " descriptors with a frame, or this process may not open "

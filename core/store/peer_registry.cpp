@@ -22,20 +22,6 @@ CREATE TABLE peers(
 ) STRICT, WITHOUT ROWID;
 )sql"};
 
-std::string_view role_name(wire::Role role) {
-  switch (role) {
-    case wire::Role::kCoordinator:
-      return "coordinator";
-    case wire::Role::kLab:
-      return "lab node";
-    case wire::Role::kHost:
-      return "host";
-    case wire::Role::kClient:
-      return "client";
-  }
-  return "unknown role";
-}
-
 class SqlitePeers final : public PeerRegistry {
  public:
   explicit SqlitePeers(std::unique_ptr<Database> database) : database_(std::move(database)) {}
@@ -45,10 +31,11 @@ class SqlitePeers final : public PeerRegistry {
     GOBLIN_TRY(auto transaction, database_->begin());
     GOBLIN_TRY(std::optional<PeerRecord> known, find(pin));
     if (known && known->role != role) {
-      return fail(Code::kInvalidArgument,
-                  "peer " + pin.hex() + " is registered as " + std::string(role_name(known->role)) +
-                      " and now says that it is a " + std::string(role_name(role)) +
-                      "; give each process an identity of its own");
+      return fail(Code::kInvalidArgument, "peer " + pin.hex() + " is registered as " +
+                                              std::string(wire::role_name(known->role)) +
+                                              " and now says that it is a " +
+                                              std::string(wire::role_name(role)) +
+                                              "; give each process an identity of its own");
     }
     PeerRecord peer = known.value_or(PeerRecord{pin, role, {}, now_unix_ms, 0, false, false});
     peer.address = address;

@@ -89,6 +89,21 @@ GOBLIN_WIRE_STRUCT(Catalog) { GOBLIN_LIST(entries, Entries, kMaxPlugins); }
 }  // namespace goblin::wire::codec
 
 namespace goblin::wire {
+
+std::string_view role_name(Role role) {
+  switch (role) {
+    case Role::kCoordinator:
+      return "coordinator";
+    case Role::kLab:
+      return "lab node";
+    case Role::kHost:
+      return "host";
+    case Role::kClient:
+      return "client";
+  }
+  return "unknown role";
+}
+
 GOBLIN_WIRE_DEFINE(Hello, hello)
 GOBLIN_WIRE_DEFINE(Welcome, welcome)
 GOBLIN_WIRE_DEFINE(Goodbye, goodbye)

@@ -10,6 +10,8 @@
 namespace goblin::wire {
 
 enum class Role : std::uint8_t { kCoordinator = 1, kLab = 2, kHost = 3, kClient = 4 };
+/// "lab node", as messages say it.
+std::string_view role_name(Role role);
 
 struct Hello {
   std::uint16_t protocol_min = kProtocolMin;

@@ -3,30 +3,10 @@
 
 #include <algorithm>
 
+#include "goblin/tensor.hpp"
+
 namespace goblin::wire {
 namespace {
-
-struct DTypeInfo {
-  std::string_view name = "invalid";
-  std::uint64_t size = 0;
-};
-/// Index: the dtype's number.
-constexpr std::array<DTypeInfo, 16> kDTypes{{{},
-                                             {"bool", 1},
-                                             {"i8", 1},
-                                             {"i16", 2},
-                                             {"i32", 4},
-                                             {"i64", 8},
-                                             {"u8", 1},
-                                             {"u16", 2},
-                                             {"u32", 4},
-                                             {"u64", 8},
-                                             {"f16", 2},
-                                             {"bf16", 2},
-                                             {"f32", 4},
-                                             {"f64", 8},
-                                             {"c64", 8},
-                                             {"c128", 16}}};
 
 int hex_digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -64,11 +44,9 @@ Result<Digest> Digest::from_hex(std::string_view hex) {
   return digest;
 }
 
-std::uint64_t dtype_size(DType dtype) { return dtype < kDTypes.size() ? kDTypes[dtype].size : 0; }
+std::uint64_t dtype_size(DType dtype) { return goblin::dtype_size(dtype); }
 
-std::string_view dtype_name(DType dtype) {
-  return dtype < kDTypes.size() ? kDTypes[dtype].name : kDTypes[0].name;
-}
+std::string_view dtype_name(DType dtype) { return goblin::dtype_name(dtype); }
 
 Result<std::uint64_t> TensorSpec::size_bytes() const { return tensor_bytes(dtype, shape); }
 

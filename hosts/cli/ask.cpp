@@ -29,7 +29,8 @@ net::Task<Result<wire::ReplyBody>> exchange(net::Loop& loop, std::string socket,
   }
   if (welcome->role != role) {
     const std::string there = command_of(welcome->role);
-    co_return fail(Code::kInvalidArgument, "a " + there + ", not a " + command_of(role) +
+    co_return fail(Code::kInvalidArgument, "a " + std::string(wire::role_name(welcome->role)) +
+                                               ", not a " + std::string(wire::role_name(role)) +
                                                ", answers at '" + socket + "': ask it by `goblin " +
                                                there + "`, or name another --socket");
   }

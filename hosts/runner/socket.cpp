@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/net/ancillary.hpp"
+
 namespace goblin::runner {
 namespace {
 
@@ -32,16 +34,7 @@ Result<bool> Socket::read_exactly(std::span<std::byte> out, std::vector<net::Uni
     if (n < 0) {
       return fail(Code::kUnavailable, std::string("recvmsg: ") + std::strerror(errno));
     }
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        const std::size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-          int fd = -1;
-          std::memcpy(&fd, CMSG_DATA(c) + i * sizeof fd, sizeof fd);
-          fds.emplace_back(fd);
-        }
-      }
-    }
+    net::take_descriptors(message, fds);
     if ((message.msg_flags & MSG_CTRUNC) != 0 || fds.size() > kMaxFds) {
       return fail(Code::kCorrupt, "too many descriptors with a frame");
     }

@@ -34,7 +34,9 @@ def test_a_daemon_of_another_role_is_no_answer(lab: gg.LocalLab) -> None:
     for role, other in (("host", "lab"), ("lab", "host"), ("coordinator", "lab")):
         answer = goblin(role, "status", "--socket", sockets[other])
         assert answer.returncode == 2
-        assert f"a {other}, not a {role}, answers at" in answer.stderr
+        names = {"lab": "lab node"}
+        expected = f"a {names.get(other, other)}, not a {names.get(role, role)}, answers at"
+        assert expected in answer.stderr
         assert f"`goblin {other}`" in answer.stderr
         assert not answer.stdout
     for role, socket in sockets.items():
