@@ -15,10 +15,12 @@ namespace {
 using numerics::kBlock;
 using numerics::kChunk;
 
-constexpr std::int64_t kStripBytes = 192 << 10;  // packed A: a fifth of a 1 MiB L2 cache
-constexpr std::int64_t kPanelBytes = 2 << 20;    // packed B
-constexpr std::int64_t kSumsBytes = 2 << 20;     // sums in scratch, where there are any
-constexpr std::int64_t kThreadTerms = 2 << 20;   // less work than this is not worth a thread
+// Packed A stays in the L2 cache while packed B passes through it once per strip: from 288 KiB on,
+// B no longer costs anything (2 % at 192 KiB, n = 2048), and small L2 caches have 512.
+constexpr std::int64_t kStripBytes = 288 << 10;
+constexpr std::int64_t kPanelBytes = 2 << 20;   // packed B
+constexpr std::int64_t kSumsBytes = 2 << 20;    // sums in scratch, where there are any
+constexpr std::int64_t kThreadTerms = 2 << 20;  // less work than this is not worth a thread
 constexpr std::int64_t kMostThreads = 1024;
 constexpr std::int64_t kTilesPerThread = 4;  // of large products: evens out busy cores
 
@@ -246,7 +248,8 @@ class Worker final {
       const Sums<T> chunk = start == 0 ? total : Sums<T>{chunk_, row, plan_.tile_n};
       const std::int64_t end = std::min(start + kChunk, op.k);
       for (std::int64_t p = start; p < end; p += kBlock) {
-        if (!block(i0, j0, p, std::min(kBlock, end - p), chunk, p != start)) return false;
+        const Store store{p != start, p + kBlock >= end};
+        if (!block(i0, j0, p, std::min(kBlock, end - p), chunk, store)) return false;
       }
       if (start != 0) merge<truth>(total, chunk, rows_, columns_, plan_.parts, true);
     }
@@ -256,7 +259,7 @@ class Worker final {
 
  private:
   bool block(std::int64_t i0, std::int64_t j0, std::int64_t p, std::int64_t steps, Sums<T> to,
-             bool add) {
+             Store store) {
     const Matmul& op = plan_.op;
     const Kernel& kernel = plan_.kernel;
     const std::int64_t bytes = steps * static_cast<std::int64_t>(sizeof(T)) * plan_.parts;
@@ -273,13 +276,15 @@ class Worker final {
         for (std::int64_t i = 0; i < height; i += kernel.rows) {
           const std::int64_t tall = std::min(kernel.rows, height - i);
           const Sums<T> at = to.at(strip + i, j);
-          if (tall == kernel.rows && width == kernel.columns) {
-            kernel.tile(a_panels_ + i * bytes, b, steps, at.data, at.row, at.plane, add);
+          const std::int64_t heights = (tall + kernel.height - 1) / kernel.height;
+          const Tile tile = kernel.tiles[heights - 1];
+          if (tall == heights * kernel.height && width == kernel.columns) {
+            tile(a_panels_ + i * bytes, b, steps, at.data, at.row, at.plane, store);
           } else {
             alignas(64) T edge[kMaxTileBytes / sizeof(T)];
             const Sums<T> sums{edge, kernel.columns * plan_.parts, kernel.columns};
-            kernel.tile(a_panels_ + i * bytes, b, steps, edge, sums.row, sums.plane, false);
-            merge<truth>(at, sums, tall, width, plan_.parts, add);
+            tile(a_panels_ + i * bytes, b, steps, edge, sums.row, sums.plane, {false, true});
+            merge<truth>(at, sums, tall, width, plan_.parts, store.add);
           }
         }
       }

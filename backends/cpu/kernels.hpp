@@ -18,18 +18,29 @@ namespace goblin::backends::cpu {
 using Pack = void (*)(void* panels, const char* source, std::int64_t lane_stride,
                       std::int64_t step_stride, std::int64_t lanes, std::int64_t steps);
 
-/// One block of at most kBlock steps for one full tile: sums from +0, then c = sum, or c += sum
-/// when `add`. `c_row` counts elements from row to row, `c_plane` from the real to the imaginary
-/// part of an element (complex only). NaN is stored as the canonical one.
+/// What a tile does with its sums.
+struct Store {
+  bool add;    // c += sum, else c = sum
+  bool final;  // NaN is stored as the canonical one; else as whichever came out
+};
+
+/// One block of at most kBlock steps for one tile: sums from +0, stored as `store` says. `c_row`
+/// counts elements from row to row, `c_plane` from the real to the imaginary part of an element
+/// (complex only).
 using Tile = void (*)(const void* a_panel, const void* b_panel, std::int64_t steps, void* c,
-                      std::int64_t c_row, std::int64_t c_plane, bool add);
+                      std::int64_t c_row, std::int64_t c_plane, Store store);
+
+/// Most heights that a kernel's tiles come in.
+inline constexpr int kMaxHeights = 3;
 
 struct Kernel {
   std::int64_t rows;
   std::int64_t columns;
   Pack pack_rows;
   Pack pack_columns;
-  Tile tile;
+  /// tiles[i] computes the upper (i + 1)·height rows of a panel; the last one is `rows` high.
+  Tile tiles[kMaxHeights];
+  std::int64_t height;
 };
 
 /// The largest register tile of any level, in bytes.

@@ -10,6 +10,7 @@ namespace {
 struct Avx2 {
   static constexpr int kVectorBytes = 32;
   static constexpr int kRows = 6;  // 12 sums, 2 columns of B and the broadcasts: 16 registers
+  static constexpr int kHeights = 3;
   template <class T>
   using Vector [[gnu::vector_size(32)]] = T;
 

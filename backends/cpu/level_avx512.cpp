@@ -10,6 +10,7 @@ namespace {
 struct Avx512 {
   static constexpr int kVectorBytes = 64;
   static constexpr int kRows = 12;  // 24 sums, 2 columns of B and the broadcasts: 32 registers
+  static constexpr int kHeights = 3;
   template <class T>
   using Vector [[gnu::vector_size(64)]] = T;
 

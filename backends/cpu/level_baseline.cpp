@@ -27,6 +27,7 @@ GOBLIN_NUMERICS_INLINE float one_fused(float x, float y, float z) {
 struct Baseline {
   static constexpr int kVectorBytes = 16;
   static constexpr int kRows = 4;
+  static constexpr int kHeights = 2;
   template <class T>
   using Vector [[gnu::vector_size(16)]] = T;
 

@@ -117,12 +117,27 @@ GOBLIN_NUMERICS_INLINE V canonical_vector(const V& v) {
 /// measured alike, 64 and more cost up to 5 % (f64, n = 2048).
 inline constexpr std::int64_t kPrefetchSums = 24;
 
-template <class Isa, class Family>
+template <class Isa, class Family, int kRows, bool kFinal, class V>
+GOBLIN_NUMERICS_INLINE void store_sums(const V (&sums)[kRows][2], char* out, std::int64_t row_bytes,
+                                       std::int64_t second, bool add) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+    for (int half = 0; half < 2; ++half) {
+      char* const at = out + r * row_bytes + (half != 0 ? second : 0);
+      V v = sums[r][half];
+      if (add) v = Family::sum(load_vector<V>(at), v);
+      if (kFinal) v = canonical_vector<Isa, typename Family::Element>(v);
+      __builtin_memcpy(at, &v, sizeof v);
+    }
+  }
+}
+
+/// The upper `kRows` rows of a panel of Isa::kRows.
+template <class Isa, class Family, int kRows>
 void tile(const void* a_panel, const void* b_panel, std::int64_t steps, void* c, std::int64_t c_row,
-          std::int64_t c_plane, bool add) {
+          std::int64_t c_plane, Store store) {
   using T = typename Family::Element;
   using V = Vector<Isa, T>;
-  constexpr int kRows = Isa::kRows;
   constexpr int kWidth = kLanes<Isa, T>;
   const T* a = static_cast<const T*>(a_panel);
   const T* b = static_cast<const T*>(b_panel);
@@ -148,18 +163,13 @@ void tile(const void* a_panel, const void* b_panel, std::int64_t steps, void* c,
     for (int r = 0; r < kRows; ++r) {
       Family::template step<Isa, V>(sums[r][0], sums[r][1], a + r * Family::kParts, b0, b1);
     }
-    a += kRows * Family::kParts;
+    a += Isa::kRows * Family::kParts;
     b += 2 * kWidth;
   }
-#pragma GCC unroll 16
-  for (int r = 0; r < kRows; ++r) {
-    for (int half = 0; half < 2; ++half) {
-      char* const at = out + r * row_bytes + (half != 0 ? second : 0);
-      V v = sums[r][half];
-      if (add) v = Family::sum(load_vector<V>(at), v);
-      v = canonical_vector<Isa, T>(v);
-      __builtin_memcpy(at, &v, sizeof v);
-    }
+  if (!store.final) {
+    store_sums<Isa, Family, kRows, false>(sums, out, row_bytes, second, store.add);
+  } else {
+    store_sums<Isa, Family, kRows, true>(sums, out, row_bytes, second, store.add);
   }
 }
 
@@ -266,8 +276,18 @@ template <class Isa, class In, class Family>
 constexpr Kernel make_kernel() {
   constexpr int kColumns = 2 / Family::kParts * kLanes<Isa, typename Family::Element>;
   static_assert(Isa::kRows * 2 * Isa::kVectorBytes <= kMaxTileBytes);
-  return {Isa::kRows, kColumns, &pack<Isa, In, Family, Isa::kRows, true>,
-          &pack<Isa, In, Family, kColumns, false>, &tile<Isa, Family>};
+  static_assert(Isa::kRows % Isa::kHeights == 0 && Isa::kHeights <= kMaxHeights);
+  constexpr int kHeight = Isa::kRows / Isa::kHeights;
+  Kernel kernel{Isa::kRows,
+                kColumns,
+                &pack<Isa, In, Family, Isa::kRows, true>,
+                &pack<Isa, In, Family, kColumns, false>,
+                {},
+                kHeight};
+  kernel.tiles[0] = &tile<Isa, Family, kHeight>;
+  if constexpr (Isa::kHeights > 1) kernel.tiles[1] = &tile<Isa, Family, 2 * kHeight>;
+  if constexpr (Isa::kHeights > 2) kernel.tiles[2] = &tile<Isa, Family, 3 * kHeight>;
+  return kernel;
 }
 
 template <class Isa>
