@@ -15,6 +15,8 @@ struct OutputBuffer {
   std::uint32_t segment = 0;
 };
 
+inline constexpr std::uint64_t kBatchUs = 50'000;  ///< a batch of small tasks takes about so long
+
 struct Work::JobRunner {
   /// A buffer of at least `bytes` that nobody else holds: one that was used before (fresh pages
   /// cost more than the copy into them), or a new one. What the job left in it is its own. Buffers
@@ -27,7 +29,7 @@ struct Work::JobRunner {
   std::shared_ptr<SharedBuffer> arena;           ///< inline inputs and small outputs of a batch
   std::uint32_t arena_segment = 0;
   std::uint64_t arena_used = 0;
-  std::uint64_t task_us = 50'000;    ///< recent time of one task; says how many make a batch
+  std::uint64_t task_us = kBatchUs;  ///< recent time of one task; says how many make a batch
   std::uint64_t counted_cpu_us = 0;  ///< processor time that the cap has been charged for
   net::TimePoint used;
   std::vector<OutputBuffer> buffers;  ///< mapped; free when nothing else owns the memory

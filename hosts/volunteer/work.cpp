@@ -124,7 +124,7 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
 }
 
 std::uint64_t Work::held_bytes() const {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = delivering_bytes_;
   for (const auto& known : labs_) {
     if (const auto lab = known.lock()) {
       bytes = add_capped(bytes, lab->held().bytes());

@@ -91,13 +91,22 @@ class Work {
   net::Task<void> compute_loop();
   std::vector<EntryPtr> next_batch();
   net::Task<void> compute(std::vector<EntryPtr> batch);
+  /// A batch that a runner has answered for.
+  struct Done {
+    std::vector<EntryPtr> batch;
+    std::shared_ptr<JobRunner> runner;
+    std::shared_ptr<SharedBuffer> own;               ///< the outputs; null: in the runner's arena
+    std::vector<std::vector<std::uint64_t>> places;  ///< of outputs, by task
+    Result<wire::Executed> executed;
+  };
+  net::Task<void> deliver(Done done);
   net::Task<Result<std::shared_ptr<JobRunner>>> runner_for(const Entry& entry);
   net::Task<Result<wire::RunnerTask>> task_of(JobRunner& runner, EntryPtr entry,
                                               std::uint32_t segment, std::uint64_t& offset,
                                               std::vector<std::uint64_t>& places);
   /// Stops or continues the runner that computes, as pause and cap of processor time say.
   void stop_or_go();
-  /// Results of all lab nodes that wait to be fetched.
+  /// Results of all lab nodes that wait to be fetched, or are being hashed.
   [[nodiscard]] std::uint64_t held_bytes() const;
   /// Another lab node that gave leases is connected: this one may take half of everything.
   [[nodiscard]] bool shared_with_others(const LabPort& lab) const;
@@ -118,6 +127,7 @@ class Work {
   std::map<Key, std::shared_ptr<JobRunner>> runners_;
   std::shared_ptr<JobRunner> busy_;       ///< a batch is prepared, computed or hashed
   std::shared_ptr<JobRunner> executing_;  ///< its request is outstanding
+  std::uint64_t delivering_bytes_ = 0;    ///< memory of large results that are being hashed
   WorkCounters counters_;
   net::Event fetch_, work_, empty_, wake_;
   bool paused_ = false, stopped_ = false;

@@ -3,15 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/net/sha256.hpp"
 #include "hosts/volunteer/job_runner.hpp"
 #include "hosts/volunteer/lease_math.hpp"
-#include "hosts/volunteer/result_frames.hpp"
 
 namespace goblin::volunteer {
 namespace {
 
-constexpr std::uint64_t kBatchUs = 50'000;  ///< a batch of small tasks takes about so long
 constexpr std::size_t kMaxBatch = 256;
 
 }  // namespace
@@ -272,97 +269,18 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   } else {
     counters_.peak_bytes = std::max(counters_.peak_bytes, executed->peak_bytes);
   }
-  ResultFrames frames([&lab](net::Frame frame) { lab->send(std::move(frame)); });
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const EntryPtr& entry = batch[i];
-    if (entry->cancelled) {
-      continue;
-    }
-    if (!executed && batch.size() > 1) {
-      entry->running = false;  // one of them broke the runner: each is tried by itself
-      runner->task_us = kBatchUs;
-      continue;
-    }
-    wire::TaskResult result;
-    wire::Bytes payload;  // its inline outputs
-    result.lease = entry->lease.lease;
-    result.fetch_us = entry->fetch_us;
-    if (!executed) {
-      result.status = static_cast<std::int32_t>(executed.error().code);
-    } else if (i >= executed->tasks.size() || executed->tasks[i].id != result.lease) {
-      result.status = GOBLIN_INTERNAL;
-    } else {
-      result.status = executed->tasks[i].status;
-      result.compute_us = executed->tasks[i].compute_us;
-      result.peak_bytes = executed->peak_bytes;
-      if (result.status != GOBLIN_OK) {
-        logger_.warn("a task failed: " + executed->tasks[i].message);
-      }
-    }
-    if (result.status == GOBLIN_OK) {
-      runner->task_us = (runner->task_us * 7 + result.compute_us + 20) / 8;
-      const auto& buffer = own ? own : runner->arena;
-      std::vector<std::span<std::byte>> outputs;
-      std::vector<wire::TensorSpec> specs = entry->lease.outputs;
-      for (std::size_t o = 0; o < specs.size(); ++o) {
-        outputs.push_back(buffer->bytes().subspan(places[i][o], specs[o].size_bytes().value_or(0)));
-      }
-      if (config_.filter) {
-        const auto delay = config_.filter->apply(entry->lease, specs, outputs);
-        if (delay.count() > 0) {
-          co_await loop_.sleep(delay);
-          if (entry->cancelled || stopped_) {
-            continue;
-          }
-        }
-      }
-      std::vector<HeldOutput> held;
-      for (std::size_t o = 0; o < outputs.size(); ++o) {
-        wire::TensorRef ref;
-        ref.spec = specs[o];
-        const auto bytes = outputs[o];
-        if (bytes.size() <= wire::kInlineBytes) {
-          ref.inline_offset = static_cast<std::uint32_t>(payload.size());
-          payload.insert(payload.end(), bytes.begin(), bytes.end());
-        } else {
-          HeldOutput output;
-          output.bytes = bytes.size();
-          if (own) {
-            output.shared = own;
-            output.offset = places[i][o];
-            auto hash = [own, bytes] { return net::sha256(wire::ByteView(bytes)); };
-            output.digest = co_await loop_.offload(hash);
-            if (entry->cancelled || stopped_) {
-              break;
-            }
-          } else {
-            output.heap = std::make_shared<const wire::Bytes>(bytes.begin(), bytes.end());
-            output.digest = net::sha256(wire::ByteView(*output.heap));
-          }
-          ref.digest = output.digest;
-          held.push_back(std::move(output));
-        }
-        result.outputs.push_back(std::move(ref));
-      }
-      if (entry->cancelled || stopped_) {
-        continue;
-      }
-      if (config_.filter) {
-        config_.filter->after_commit(entry->lease, outputs);
-      }
-      if (!held.empty()) {
-        lab->held().hold(result.lease, std::move(held));
-      }
-      ++counters_.computed;
-      counters_.compute_us += result.compute_us;
-      last_trouble_.clear();
-    } else {
-      ++counters_.failed;
-    }
-    frames.add(std::move(result), std::move(payload));
-    finish(entry);
+  Done done;
+  done.batch = std::move(batch);
+  done.runner = runner;
+  done.own = own;
+  done.places = std::move(places);
+  done.executed = std::move(executed);
+  if (own) {
+    // The runner need not wait until large results are hashed. Small ones lie in its arena.
+    loop_.spawn(deliver(std::move(done)));
+  } else {
+    co_await deliver(std::move(done));
   }
-  frames.flush();
 }
 
 }  // namespace goblin::volunteer

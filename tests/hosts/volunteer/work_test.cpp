@@ -79,6 +79,20 @@ class FakeLab final : public LabPort {
   HeldResults held_;
 };
 
+/// Keeps the result of one lease from being sent for an hour.
+class HoldBack final : public ResultFilter {
+ public:
+  explicit HoldBack(std::uint64_t lease) : lease_(lease) {}
+  net::Milliseconds apply(const wire::Lease& lease, std::vector<wire::TensorSpec>&,
+                          std::vector<std::span<std::byte>>) override {
+    return net::Milliseconds(lease.lease == lease_ ? 3'600'000 : 0);
+  }
+  void after_commit(const wire::Lease&, std::vector<std::span<std::byte>>) override {}
+
+ private:
+  std::uint64_t lease_;
+};
+
 class WorkTest : public RunnerFixture {
  protected:
   WorkTest() {
@@ -323,6 +337,27 @@ TEST_F(WorkTest, MemoryOfACollectedResultIsUsedAgainAndThatOfAHeldOneIsNot) {
       EXPECT_TRUE((*source)->read(0, bytes).has_value());
       EXPECT_EQ(net::sha256(bytes), digests[number - 1]);
     }
+  });
+}
+
+TEST_F(WorkTest, TheNextTaskIsComputedWhileALargeResultIsMadeReady) {
+  config_.filter = std::make_shared<HoldBack>(1);
+  run([&]() -> net::Task<void> {
+    open();
+    give(lab_, {lease(1, 1 << 14, lab_.get()), lease(2, 1 << 14, lab_.get())});
+    auto second = [this] { return lab_->results.contains(2); };
+    EXPECT_TRUE(co_await lab_->until(second));
+    EXPECT_FALSE(lab_->results.contains(1));
+    EXPECT_EQ(work_->leases(), 1u);
+    // What is being made ready takes memory.
+    wire::Lease big = lease(3, 1 << 14, lab_.get());
+    big.memory_bytes = config_.memory_bytes;
+    give(lab_, {big, lease(4, 8, lab_.get())});
+    auto small = [this] { return lab_->results.contains(4); };
+    EXPECT_TRUE(co_await lab_->until(small));
+    EXPECT_FALSE(lab_->results.contains(3));
+    work_->cancel(*lab_, {1, 3});
+    EXPECT_EQ(work_->leases(), 0u);
   });
 }
 
