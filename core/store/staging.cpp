@@ -142,16 +142,26 @@ class DiskStaging final : public Staging {
   }
 
   Result<void> remove(std::uint64_t number) override {
+    std::uint64_t size = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = sizes_.find(number);
+      if (found == sizes_.end()) {
+        return fail(no_such(number));
+      }
+      size = found->second;
+      sizes_.erase(found);
+    }
+    // Without the lock: a large file takes its time, and others must not wait for it.
+    const bool removed =
+        ::unlinkat(directory_.get(), file_name(number).c_str(), 0) == 0 || errno == ENOENT;
+    const int error = errno;
     const std::lock_guard lock(mutex_);
-    const auto found = sizes_.find(number);
-    if (found == sizes_.end()) {
-      return fail(no_such(number));
+    if (!removed) {
+      sizes_.emplace(number, size);
+      return fail(disk_error("cannot remove staged file '" + full_name(number) + "'", error));
     }
-    if (::unlinkat(directory_.get(), file_name(number).c_str(), 0) != 0 && errno != ENOENT) {
-      return fail(disk_error("cannot remove staged file '" + full_name(number) + "'", errno));
-    }
-    used_ -= found->second;
-    sizes_.erase(found);
+    used_ -= size;
     return {};
   }
 

@@ -10,6 +10,8 @@ namespace {
 constexpr net::Milliseconds kEventPause{100};
 /// Requests of one client at once; the next one is read when one is answered.
 constexpr std::size_t kMaxRequests = 64;
+/// Staged arrays that no submission has used yet.
+constexpr std::size_t kMaxStages = 2048;
 
 bool has_ended(const wire::JobStatus& status) {
   return status.state == wire::JobState::kDone || status.state == wire::JobState::kFailed ||
@@ -55,6 +57,8 @@ net::Task<void> ClientSession::run() {
       }
       ++under_way_;
       loop_.spawn(answer(shared_from_this(), std::move(*request), std::move(frame->fds)));
+      // Other clients' requests come between this one and the next.
+      co_await loop_.sleep(net::Milliseconds(0));
     } else if (!blobs_->handle(std::move(*frame))) {
       break;
     }
@@ -160,6 +164,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::reply_to(wire::RequestBody bod
     co_return wire::ReplyBody(engine_.hosts());
   }
   if (std::holds_alternative<wire::GetKinds>(body)) {
+    const auto turn = co_await engine_.runner_turns().take(this);
     GOBLIN_CO_TRY(wire::KindList kinds, co_await engine_.kinds());
     co_return wire::ReplyBody(std::move(kinds));
   }
@@ -179,6 +184,15 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Stage body,
     co_return fail(Code::kUnsupported,
                    "shared memory needs the lab node's Unix socket; over TLS arrays are pulled");
   }
+  if (stages_.size() >= kMaxStages) {
+    co_return fail(Code::kExhausted, "this client has staged " + std::to_string(stages_.size()) +
+                                         " arrays and submitted none of them: submit them, or "
+                                         "close the connection");
+  }
+  const auto turn = co_await engine_.disk_turns().take(this);
+  if (closed_) {
+    co_return fail(Code::kUnavailable, "the client has gone");
+  }
   GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(body.size));
   if (closed_) {
     std::vector<std::uint64_t> unused(1, file.number);
@@ -194,6 +208,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
                                                      std::vector<net::UniqueFd>& fds) {
   const bool local = channel_->peer().local;
   if (body.dry_run) {  // shapes and numbers only: nothing was staged for it
+    const auto turn = co_await engine_.runner_turns().take(this);
     co_return co_await engine_.submit(std::move(body), std::move(fds));
   }
   for (const auto& input : body.inputs) {
@@ -209,6 +224,11 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
       co_return fail(Code::kInvalidArgument, "array '" + input.name + "' names staging file " +
                                                  std::to_string(input.stage) +
                                                  ", which was not made for this client");
+    }
+    if (input.storage == wire::Storage::kStaged && !engine_.is_staged(input.stage)) {
+      co_return fail(Code::kNotFound, "array '" + input.name +
+                                          "' was staged so long ago that it was removed: stage "
+                                          "it again");
     }
     if (input.storage == wire::Storage::kFile && input.fd_index >= fds.size()) {
       co_return fail(Code::kInvalidArgument,
@@ -239,12 +259,18 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
   for (const auto stage : used) {
     stages_.erase(stage);  // the client's end must not take it away while it is submitted
   }
+  const auto turn = co_await engine_.runner_turns().take(this);
   auto reply = co_await engine_.submit(std::move(body), std::move(fds));
   if (!reply) {
     // Nobody submits them again: a refused submission must not keep its room.
     co_await engine_.unstage(std::move(used));
   }
   co_return reply;
+}
+
+net::Task<Result<store::Staging::File>> ClientSession::stage_in_turn(std::uint64_t bytes) {
+  const auto turn = co_await engine_.disk_turns().take(this);
+  co_return co_await engine_.stage(bytes);
 }
 
 net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
@@ -255,7 +281,7 @@ net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
       co_return fail(Code::kInvalidArgument,
                      "array '" + input.name + "': a blob is row-major and begins at byte 0");
     }
-    GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(bytes));
+    GOBLIN_CO_TRY(store::Staging::File file, co_await stage_in_turn(bytes));
     if (closed_) {
       std::vector<std::uint64_t> unused(1, file.number);
       co_await engine_.unstage(std::move(unused));
@@ -293,6 +319,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::GetResult body,
     tensor.shape = info.spec.shape;
     tensor.strides = TensorFile::row_major(tensor.dtype, tensor.shape);
     GOBLIN_CO_TRY(tensor.file_bytes, info.spec.size_bytes());
+    const auto turn = co_await engine_.disk_turns().take(this);
     auto hash = [tensor] { return hash_source(*make_view_source(tensor)); };
     GOBLIN_CO_TRY(info.digest, co_await loop_.offload(hash));
     results_.insert_or_assign(info.digest, std::move(tensor));

@@ -39,6 +39,7 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
   net::Task<Result<wire::ReplyBody>> on(wire::Stage body, std::vector<net::UniqueFd>& out);
   net::Task<Result<wire::ReplyBody>> on(wire::Submit body, std::vector<net::UniqueFd>& fds);
   net::Task<Result<wire::ReplyBody>> on(wire::GetResult body, std::vector<net::UniqueFd>& out);
+  net::Task<Result<store::Staging::File>> stage_in_turn(std::uint64_t bytes);
   /// Over TLS: pulls the client's arrays into staging files.
   net::Task<Result<void>> pull_inputs(wire::Submit& submit);
   net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(wire::Digest digest);

@@ -35,6 +35,11 @@ scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostStat
   return spec;
 }
 
+/// Fewer than the loop has workers: the journal and hashing must not wait for large files.
+constexpr std::size_t kDiskTurns = 2;
+/// A kind that hangs while it looks at a submission holds up its own client.
+constexpr std::size_t kRunnerTurns = 32, kRunnerTurnsEach = 4;
+
 /// What a host has committed to: digests for all outputs, inline bytes gathered.
 struct Committed {
   wire::TaskResult result;
@@ -87,6 +92,8 @@ Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& stag
       options_(std::move(options)),
       logger_(std::move(logger)),
       scheduler_(scheduler::Scheduler::create(options_.scheduler)),
+      disk_turns_(loop, kDiskTurns, 1),
+      runner_turns_(loop, kRunnerTurns, kRunnerTurnsEach),
       hosts_changed_(loop),
       clock_(loop) {}
 
@@ -159,12 +166,14 @@ void Engine::pump() {
 }
 
 net::Task<void> Engine::run_clock() {
-  constexpr std::chrono::hours kTidy{1};
+  const auto kept = std::min(options_.stage_keep_ms, options_.result_keep_ms);
+  const auto kTidy = net::Milliseconds(std::clamp<std::uint64_t>(kept / 4, 100, 3'600'000));
   auto tidy_due = loop_.now();
   while (!stopped_) {
     if (loop_.now() >= tidy_due) {
       tidy_due = loop_.now() + kTidy;
       loop_.spawn(forget_old());
+      loop_.spawn(unstage_old());
     }
     clock_.reset();
     const auto at = now();

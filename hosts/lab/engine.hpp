@@ -25,6 +25,7 @@
 #include "hosts/lab/job.hpp"
 #include "hosts/lab/job_spec.hpp"
 #include "hosts/lab/lease_frames.hpp"
+#include "hosts/lab/turns.hpp"
 
 namespace goblin::lab {
 
@@ -63,6 +64,7 @@ struct EngineOptions {
   plugin::RunnerOptions runner;               ///< program, backend, device; plugin is filled in
   net::Milliseconds plan_deadline{120'000};   ///< for one answer of a planner
   net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
+  std::uint64_t stage_keep_ms = 24ULL * 3600 * 1000;  ///< staged and not submitted: removed then
   std::uint64_t result_keep_ms = 7ULL * 24 * 3600 * 1000;  ///< ended jobs are forgotten after this
 };
 
@@ -120,6 +122,11 @@ class Engine {
   [[nodiscard]] std::uint32_t running_jobs() const;
   /// Makes a staging file that no job names yet; removed when its client goes without using it.
   net::Task<Result<store::Staging::File>> stage(std::uint64_t bytes);
+  /// False once it was removed: it was not submitted for EngineOptions::stage_keep_ms.
+  [[nodiscard]] bool is_staged(std::uint64_t stage) const { return loose_stages_.contains(stage); }
+  /// Clients take turns: at the disk, and where runners are started for them.
+  Turns& disk_turns() { return disk_turns_; }
+  Turns& runner_turns() { return runner_turns_; }
   net::Task<void> unstage(std::vector<std::uint64_t> stages);
 
  private:
@@ -192,6 +199,7 @@ class Engine {
   static std::vector<std::uint64_t> stages_of(const Job& job, bool outputs_too);
   net::Task<void> remove_stages(std::vector<std::uint64_t> stages);
   net::Task<void> forget_old();
+  net::Task<void> unstage_old();
   net::Task<void> finish_job(JobPtr job);
   net::Task<void> end_job(JobPtr job, wire::JobState state, Error error);
   void close_job(Job& job);
@@ -280,9 +288,10 @@ class Engine {
     wire::ReleaseResults release;
   };
   std::unordered_map<scheduler::HostId, Outgoing> outgoing_;
-  std::unordered_set<std::uint64_t> loose_stages_;  ///< staged, not yet named by a job
+  std::unordered_map<std::uint64_t, net::TimePoint> loose_stages_;  ///< staged, named by no job yet
   std::unordered_set<JobPtr> arriving_;  ///< submitted, not yet in jobs_: their files count
   std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
+  Turns disk_turns_, runner_turns_;
   net::Event hosts_changed_;
   net::Event clock_;
   bool pump_posted_ = false;

@@ -104,7 +104,7 @@ net::Task<Result<store::Staging::File>> Engine::stage(std::uint64_t bytes) {
   };
   auto file = co_await loop_.offload(create);
   if (file) {
-    loose_stages_.insert(file->number);
+    loose_stages_.emplace(file->number, loop_.now());
   }
   co_return file;
 }
@@ -112,6 +112,16 @@ net::Task<Result<store::Staging::File>> Engine::stage(std::uint64_t bytes) {
 net::Task<void> Engine::unstage(std::vector<std::uint64_t> stages) {
   std::erase_if(stages, [this](auto stage) { return loose_stages_.erase(stage) == 0; });
   co_await remove_stages(std::move(stages));
+}
+
+net::Task<void> Engine::unstage_old() {
+  std::vector<std::uint64_t> old;
+  for (const auto& [stage, since] : loose_stages_) {
+    if (loop_.now() - since >= net::Milliseconds(options_.stage_keep_ms)) {
+      old.push_back(stage);
+    }
+  }
+  co_await unstage(std::move(old));
 }
 
 }  // namespace goblin::lab

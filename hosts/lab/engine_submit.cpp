@@ -142,13 +142,13 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     co_await remove_stages(outputs_of(*job));
     co_return wire::ReplyBody(status_of(*known));
   }
+  for (const auto stage : stages_of(*job, false)) {
+    loose_stages_.erase(stage);  // it is the job's
+  }
   job->record.job = *number;
   job->memfd = file.memfd;
   job->planner = std::move(runner);
   job->started_us = static_cast<std::int64_t>(now());
-  for (const auto& input : job->record.inputs) {
-    loose_stages_.erase(input.stage);
-  }
   jobs_.emplace(*number, job);
   logger_.info("job " + std::to_string(*number) + " (" + file.kind + ") is submitted");
   loop_.spawn(run_job(job));

@@ -105,6 +105,7 @@ class EngineFixture : public testing::Test {
     options.scheduler = scheduler_config_;
     options.runner.runner = GOBLIN_TEST_RUNNER;
     options.runner.backend = GOBLIN_TEST_BACKEND;
+    options.stage_keep_ms = stage_keep_ms_;
     engine_ =
         std::make_unique<Engine>(*loop_, *journal_, staging(), plugins_, options, log::Logger());
     loop_->spawn(play(body));
@@ -239,6 +240,7 @@ class EngineFixture : public testing::Test {
 
   TempDir dir_;
   scheduler::Config scheduler_config_;
+  std::uint64_t stage_keep_ms_ = 24ULL * 3600 * 1000;
   FilePlugins plugins_;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<store::LabJournal> journal_;

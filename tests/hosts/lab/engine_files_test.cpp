@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Files of jobs in the engine: made and removed beside the loop, given back when nobody uses them.
+#include <gmock/gmock.h>
+
+#include "tests/hosts/lab/engine_fixture.hpp"
+#include "tests/hosts/lab/gated_staging.hpp"
+
+namespace goblin::lab::test {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+class EngineFilesTest : public EngineFixture {
+ protected:
+  static constexpr std::int64_t kLength = 1 << 17;
+  store::Staging& staging() override {
+    if (!gated_) {
+      gated_ = std::make_unique<GatedStaging>(*staging_, kLength * sizeof(double));
+    }
+    return *gated_;
+  }
+  std::vector<std::uint64_t> staged_files() const {
+    auto list = staging_->list();
+    EXPECT_TRUE(list);
+    return *list;
+  }
+  std::unique_ptr<GatedStaging> gated_;
+};
+
+/// While a file is allocated or removed, for as long as that takes, hosts are listened to.
+TEST_F(EngineFilesTest, LargeFilesDoNotHoldUpTheLoop) {
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    auto input = co_await vector(kLength);
+    gated_->open_gate(false);
+    Result<std::uint64_t> job = fail(Code::kInternal, "not submitted");
+    auto submit = [&]() -> net::Task<void> {
+      wire::Submit body;
+      body.kind = "faulty";
+      body.inputs.push_back(input);
+      job = co_await send(std::move(body));
+    };
+    loop_->spawn(submit());
+    CO_ASSERT_UNTIL(gated_->waiting() == 1);
+    for (int i = 0; i < 10; ++i) {
+      engine_->heartbeat(host->id, {});
+      co_await loop_->sleep(net::Milliseconds(0));
+    }
+    EXPECT_EQ(gated_->waiting(), 1u) << "ten turns of the loop went by meanwhile";
+    EXPECT_FALSE(job);
+    gated_->open_gate(true);
+    CO_ASSERT_UNTIL(bool(job));
+    CO_ASSERT_UNTIL(!host->leases.empty());
+
+    gated_->open_gate(false);
+    bool cancelled = false;
+    auto cancel = [&]() -> net::Task<void> {
+      EXPECT_TRUE(co_await engine_->cancel(*job));
+      cancelled = true;
+    };
+    loop_->spawn(cancel());
+    CO_ASSERT_UNTIL(gated_->waiting() == 1);
+    co_await loop_->sleep(net::Milliseconds(0));
+    EXPECT_FALSE(cancelled);
+    gated_->open_gate(true);
+    CO_ASSERT_UNTIL(cancelled);
+    EXPECT_THAT(staged_files(), IsEmpty());
+    EXPECT_THAT(gated_->threads(), Not(Contains(std::this_thread::get_id())));
+    EXPECT_THAT(gated_->threads(), SizeIs(4)) << "input and output made, both removed";
+  });
+}
+
+TEST_F(EngineFilesTest, WhatIsStagedAndNeverSubmittedGoes) {
+  stage_keep_ms_ = 200;
+  run([&]() -> net::Task<void> {
+    const auto file = co_await engine_->stage(4096);
+    CO_ASSERT(file);
+    EXPECT_TRUE(engine_->is_staged(file->number));
+    EXPECT_THAT(staged_files(), SizeIs(1));
+    const auto host = join("a");
+    const auto job = co_await submit_doubling(100);  // what is submitted in time stays
+    CO_ASSERT(job);
+    CO_ASSERT_UNTIL(!engine_->is_staged(file->number));
+    CO_ASSERT_UNTIL(!host->leases.empty());
+    CO_ASSERT_UNTIL(staged_files().size() == 2);
+    commit(*host, host->leases[0], doubled(100));
+    CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+  });
+}
+
+TEST_F(EngineFilesTest, ARepeatedSubmissionKeepsNoCopies) {
+  run([&]() -> net::Task<void> {
+    wire::Submit first;
+    first.kind = "faulty";
+    first.token[3] = 7;
+    first.inputs.push_back(co_await vector(100));
+    wire::Submit second = first;
+    second.inputs[0] = co_await vector(100);
+    std::vector<net::UniqueFd> none;
+    // At the same time: neither sees the other's job before it is journalled.
+    std::uint64_t numbers[2] = {0, 0};
+    auto submit = [&](wire::Submit body, int which) -> net::Task<void> {
+      std::vector<net::UniqueFd> no_files;
+      auto reply = co_await engine_->submit(std::move(body), std::move(no_files));
+      CO_ASSERT(reply);
+      numbers[which] = std::get<wire::JobStatus>(*reply).job;
+    };
+    loop_->spawn(submit(first, 0));
+    loop_->spawn(submit(second, 1));
+    CO_ASSERT_UNTIL(numbers[0] != 0 && numbers[1] != 0);
+    EXPECT_EQ(numbers[0], numbers[1]);
+    EXPECT_THAT(staged_files(), SizeIs(2)) << "the input and the output of one job";
+  });
+}
+
+}  // namespace
+}  // namespace goblin::lab::test
