@@ -96,6 +96,7 @@ struct Outcome {
 // ---- actions ----
 
 /// Ask the job's planner for at most `max_tasks` tasks for a host with so much memory.
+/// `min_memory_bytes`: of the smallest host that is worth cutting for (worthwhile_memory).
 struct PlanMore {
   JobId job;
   std::uint32_t max_tasks;

@@ -3,25 +3,24 @@
 #include <algorithm>
 #include <set>
 
+#include "core/scheduler/capacity.hpp"
 #include "hosts/lab/engine.hpp"
 
 namespace goblin::lab {
 
 wire::Capacity Engine::capacity_now() const {
   wire::Capacity capacity;
-  capacity.min_memory_bytes = UINT64_MAX;
-  // Validators take ordinary work only where there is nobody else (scheduler.hpp).
-  const bool ordinary = std::any_of(hosts_.begin(), hosts_.end(),
-                                    [](const auto& host) { return !host.second.trusted; });
+  std::vector<scheduler::Lent> lent;
   for (const auto& [id, host] : hosts_) {
-    if ((host.trusted && ordinary) || host.state != wire::HostState::kReady) {
+    if (host.trusted || host.state != wire::HostState::kReady) {
       continue;
     }
-    ++capacity.hosts;
+    lent.push_back({host.capacity.memory_bytes, host.capacity.threads});
     capacity.memory_bytes = std::max(capacity.memory_bytes, host.capacity.memory_bytes);
-    capacity.min_memory_bytes = std::min(capacity.min_memory_bytes, host.capacity.memory_bytes);
     capacity.threads = std::max(capacity.threads, host.capacity.threads);
   }
+  capacity.hosts = lent.size();
+  capacity.min_memory_bytes = scheduler::worthwhile_memory(std::move(lent));
   return capacity;
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "core/scheduler/blob_cache.hpp"
+#include "core/scheduler/capacity.hpp"
 #include "core/scheduler/speed.hpp"
 #include "tests/core/scheduler/driver.hpp"
 
@@ -70,6 +71,26 @@ TEST(BlobTable, OneNumberPerDigestWhileSomebodyNamesIt) {
   EXPECT_EQ(table.size(), 2u);
   table.release(a);
   EXPECT_EQ(table.size(), 1u);
+}
+
+TEST(WorthwhileMemory, WeighsWhoIsLeftOutAgainstSmallerTasks) {
+  const auto hosts = [](std::size_t count, std::uint64_t memory, std::uint32_t threads = 1) {
+    return std::vector<Lent>(count, Lent{memory, threads});
+  };
+  const auto with = [](std::vector<Lent> some, const std::vector<Lent>& more) {
+    some.insert(some.end(), more.begin(), more.end());
+    return some;
+  };
+  EXPECT_EQ(worthwhile_memory({}), 0u);
+  EXPECT_EQ(worthwhile_memory(hosts(1, 5)), 5u);
+  EXPECT_EQ(worthwhile_memory(hosts(7, 256)), 256u);
+  EXPECT_EQ(worthwhile_memory(with(hosts(9, 256), hosts(1, 128))), 256u) << "one of ten";
+  EXPECT_EQ(worthwhile_memory(with(hosts(1, 256), hosts(1, 128))), 128u) << "half of them";
+  EXPECT_EQ(worthwhile_memory(with(hosts(1, 256), hosts(1, 16))), 16u) << "a sixteenth: as good";
+  EXPECT_EQ(worthwhile_memory(with(hosts(1, 256), hosts(1, 15))), 256u);
+  EXPECT_EQ(worthwhile_memory(with(hosts(1, 256), hosts(30, 16))), 16u) << "most are small";
+  EXPECT_EQ(worthwhile_memory(with(hosts(3, 256), hosts(1, 128, 32))), 128u) << "it has threads";
+  EXPECT_EQ(worthwhile_memory(with(hosts(2, 0, 0), hosts(1, 64))), 64u);
 }
 
 }  // namespace

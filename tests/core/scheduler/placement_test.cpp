@@ -301,6 +301,44 @@ TEST(Planning, DoesNotSpinWhenAHostIsTooSmall) {
   EXPECT_EQ(ask.min_memory_bytes, 256 * kMiB);
 }
 
+TEST(Planning, OneTinyHostDoesNotMakeTasksSmallerForAll) {
+  Driver d;
+  HostSpec tiny = Driver::spec(1);
+  tiny.memory_bytes = 8 * kMiB;
+  d.host(1, tiny);
+  for (HostId id = 2; id <= 5; ++id) d.host(id);
+  d.job(1);
+  PlanMore ask = d.one<PlanMore>();
+  EXPECT_EQ(ask.min_memory_bytes, 256 * kMiB);
+  // The tiny one asks first or last: the planner has nothing for it, the others are served.
+  while (ask.memory_bytes == 8 * kMiB) {
+    d.plan(1, 0, true, 0);
+    ask = d.one<PlanMore>();
+  }
+  d.ready(1, 0, 1e6, 200 * kMiB).plan_done(1);
+  const SendLease lease = d.one<SendLease>();
+  EXPECT_NE(lease.host, 1u);
+  // It is all that is left: then tasks are cut for it.
+  d.job(2);
+  d.kept.clear();
+  for (HostId id = 2; id <= 5; ++id) d.s->host_left(id, d.now);
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("each task needs 200 MiB"));
+  Driver alone;
+  alone.host(1, tiny).job(1);
+  EXPECT_EQ(alone.one<PlanMore>().min_memory_bytes, 8 * kMiB);
+}
+
+TEST(Planning, TasksFitAValidatorWhereItDecides) {
+  Driver d;
+  HostSpec validator = Driver::spec(9, true);
+  validator.memory_bytes = 64 * kMiB;
+  d.host(1).host(9, validator).job(1, wire::Policy::kValidator);
+  EXPECT_EQ(d.one<PlanMore>().min_memory_bytes, 64 * kMiB);
+  Driver other;
+  other.host(1).host(9, validator).job(1);
+  EXPECT_EQ(other.one<PlanMore>().min_memory_bytes, 256 * kMiB);
+}
+
 TEST(Planning, AJobWithoutTasksEnds) {
   Driver d;
   d.job(1).host(1).plan_done(1);

@@ -130,7 +130,7 @@ typedef struct goblin_task_v1 {
 typedef struct goblin_capacity_v1 {
   uint64_t struct_size;
   uint64_t memory_bytes;     /* of the host that asks for work */
-  uint64_t min_memory_bytes; /* least among the hosts that serve the job */
+  uint64_t min_memory_bytes; /* of the smallest host worth cutting tasks for */
   uint64_t hosts;            /* how many serve it */
   uint32_t threads;          /* of the host that asks */
   uint32_t reserved;
