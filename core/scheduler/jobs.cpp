@@ -2,7 +2,6 @@
 // Jobs: beginning, end, what was accepted and what must be checked anew.
 #include <algorithm>
 
-#include "core/scheduler/capacity.hpp"
 #include "core/scheduler/scheduler_impl.hpp"
 
 namespace goblin::scheduler {
@@ -112,7 +111,6 @@ const JobView& SchedulerImpl::view(Job& job) const {
   v.epoch = hosts_epoch_;
   std::unordered_set<std::uint64_t> groups;
   std::unordered_set<std::uint64_t> ordinary_groups;
-  std::vector<Lent> ordinary, trusted;
   for (const auto& [id, host] : hosts_) {
     if (!host->connected) continue;
     ++v.connected;
@@ -127,8 +125,6 @@ const JobView& SchedulerImpl::view(Job& job) const {
     }
     v.max_memory = std::max(v.max_memory, host->spec.memory_bytes);
     groups.insert(host->spec.group);
-    (host->spec.trusted ? trusted : ordinary)
-        .push_back({host->spec.memory_bytes, host->spec.threads});
     if (host->spec.trusted) {
       ++v.trusted;
       v.max_trusted_memory = std::max(v.max_trusted_memory, host->spec.memory_bytes);
@@ -139,10 +135,6 @@ const JobView& SchedulerImpl::view(Job& job) const {
     }
   }
   if (v.ordinary == 0) v.max_worker_memory = v.max_memory;
-  v.min_memory = worthwhile_memory(v.ordinary > 0 ? std::move(ordinary) : std::move(trusted));
-  // What no validator can recompute is never accepted.
-  if (job.policy.policy == wire::Policy::kValidator && v.trusted > 0)
-    v.min_memory = std::min(v.min_memory, v.max_trusted_memory);
   v.groups = static_cast<std::uint32_t>(groups.size());
   v.ordinary_groups = static_cast<std::uint32_t>(ordinary_groups.size());
   job.view = v;

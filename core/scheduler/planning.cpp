@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/scheduler/capacity.hpp"
 #include "core/scheduler/scheduler_impl.hpp"
 #include "goblin/abi/plugin.h"
 
@@ -107,6 +108,22 @@ const Host* SchedulerImpl::host_to_plan_for(Job& job) {
   return best;
 }
 
+/// The memory that tasks are to be cut for.
+std::uint64_t SchedulerImpl::min_memory(Job& job) const {
+  view(job);
+  JobView& v = job.view;
+  if (v.min_memory != 0) return v.min_memory;
+  std::vector<Lent> lent;
+  for (const auto& [id, host] : hosts_)
+    if (serves(job, *host) && (v.ordinary == 0 || !host->spec.trusted))
+      lent.push_back({host->spec.memory_bytes, host->spec.threads});
+  v.min_memory = worthwhile_memory(std::move(lent));
+  // What no validator can recompute is never accepted.
+  if (job.policy.policy == wire::Policy::kValidator && v.trusted > 0)
+    v.min_memory = std::min(v.min_memory, v.max_trusted_memory);
+  return v.min_memory;
+}
+
 void SchedulerImpl::maybe_plan(Job& job) {
   if (job.ended || job.planning || job.plan_done || job.plan_waits) return;
   const JobView& v = view(job);
@@ -124,7 +141,7 @@ void SchedulerImpl::maybe_plan(Job& job) {
   job.accepts_at_plan = job.accept_events;
   job.tasks_at_plan = job.task_events;
   say(PlanMore{job.id, static_cast<std::uint32_t>(most - ready), host->spec.memory_bytes,
-               v.min_memory, v.ordinary + v.trusted, host->spec.threads});
+               min_memory(job), v.ordinary + v.trusted, host->spec.threads});
 }
 
 void SchedulerImpl::maybe_finish(Job& job) {

@@ -64,6 +64,7 @@ class SchedulerImpl final : public Scheduler {
 
   // planning.cpp
   void maybe_plan(Job& job);
+  std::uint64_t min_memory(Job& job) const;
   void maybe_finish(Job& job);
   std::uint64_t ready_target(Job& job) const;
   const Host* host_to_plan_for(Job& job);

@@ -145,7 +145,7 @@ struct JobView {
   std::uint32_t quarantined = 0, undelivering = 0;
   std::uint32_t ordinary_groups = 0, groups = 0;
   std::uint64_t max_memory = 0, max_trusted_memory = 0;
-  std::uint64_t min_memory = 0;         ///< that tasks are cut for: see worthwhile_memory
+  std::uint64_t min_memory = 0;         ///< 0: not looked for yet, see SchedulerImpl::min_memory
   std::uint64_t max_worker_memory = 0;  ///< of those that do the ordinary work
 };
 
