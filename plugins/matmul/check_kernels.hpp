@@ -18,7 +18,8 @@ struct Block {
   std::int64_t columns;
 };
 
-/// Lanes of the narrow products are multiples of these.
+/// Lanes of the narrow products are multiples of these; of project_rows, of kRowLanes.
+inline constexpr std::int64_t kRowLanes = 4;
 inline constexpr std::int64_t kLanesF64 = 8;
 inline constexpr std::int64_t kLanesU64 = 8;
 inline constexpr std::int64_t kLanesU32 = 16;
@@ -46,15 +47,6 @@ struct CheckKernels {
   /// For each row i: sum[i·stride] += Σ x[i, j]·r[j], squares[i·stride] += Σ x[i, j]².
   void (*dot_rows)(const double* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                    const double* r, double* sum, double* squares, std::int64_t stride);
-  /// One contiguous row of f32 or f64, straight from where it lies: for each block q of columns
-  /// [begin[q], begin[q + 1]), sum[q] += Σ x[j]·r[j]; and, unless squares is null, the
-  /// kSquareLanes partial sums of x[j]² are added to squares[q·kSquareLanes …].
-  void (*project_row)(goblin_dtype_v1 dtype, const void* x, const std::int64_t* begin,
-                      std::int64_t blocks, const double* r, double* sum, double* squares);
-  /// Contiguous rows of f32 or f64, straight from where they lie, against columns of Y that are
-  /// contiguous too: d[i·lanes + l] += Σ x[i, j]·y[l·y_stride + j]; squares[i] += Σ x[i, j]².
-  void (*project_rows)(goblin_dtype_v1 dtype, const Block& from, const double* y,
-                       std::int64_t y_stride, std::int64_t lanes, double* d, double* squares);
   /// squares[i] += Σ x[i, j]².
   void (*square_rows)(const double* x, std::int64_t ld, std::int64_t rows, std::int64_t columns,
                       double* squares);
@@ -65,6 +57,21 @@ struct CheckKernels {
                      const std::uint64_t* y, std::int64_t lanes, std::uint64_t* d);
   void (*narrow_u32)(const std::uint32_t* x, std::int64_t ld, std::int64_t rows, std::int64_t k,
                      const std::uint32_t* y, std::int64_t lanes, std::uint32_t* d);
+
+  // Rows of f32 or f64 whose columns are contiguous, straight from where they lie. Lines beyond the
+  // block are prefetched, never read.
+
+  /// For each block q of columns [begin[q], begin[q + 1]): sums[i·ld + q] += Σ x[i, j]·r[j]; and,
+  /// unless squares is null, kSquareLanes partial sums of all rows' x[i, j]² are added to
+  /// squares[q·kSquareLanes …].
+  void (*project_blocks)(goblin_dtype_v1 dtype, const Block& from, const std::int64_t* begin,
+                         std::int64_t blocks, const double* r, double* sums, std::int64_t ld,
+                         double* squares);
+  /// Against columns of Y that are contiguous too: d[i·ld + l] += Σ x[i, j]·y[l·y_stride + j] for
+  /// `lanes` (≥ 1, rounded up to kRowLanes) columns; squares[i] += Σ x[i, j]².
+  void (*project_rows)(goblin_dtype_v1 dtype, const Block& from, const double* y,
+                       std::int64_t y_stride, std::int64_t lanes, double* d, std::int64_t ld,
+                       double* squares);
 
   /// Adds `terms` ≤ kBlock terms, one block of the canonical order, to kSampleLanes sums: lane l
   /// multiplies a[l] + p·a_stride by b + p·b_stride + l·(item size). dtype is that of the inputs.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Freivalds' check of a product of floats, fused with the exact recomputation of random entries.
-// docs/matmul.md has the derivation. In one pass over B, panel by panel of k, and one over A:
+// docs/matmul.md has the derivation. In one pass over C: E = C·R. Then in one over B, panel by
+// panel of k, and one over A:
 //   Y = B·R and ‖B_q‖ for `w` disjoint blocks q of columns, sampled columns of B gathered;
 //   D = A·Y and ‖A_i‖, sampled sums carried on in the canonical order.
-// Then one pass over C: E = C·R. Row i and block q pass when |D − E| ≤ bound. Rows and blocks that
+// Row i and block q pass when |D − E| ≤ bound. Rows and blocks that
 // do not are recomputed to the bit: they reject only when they are wrong.
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "goblin/numerics/dot.hpp"
+#include "plugins/matmul/aligned.hpp"
 #include "plugins/matmul/check.hpp"
 #include "plugins/matmul/check_kernels.hpp"
 #include "plugins/matmul/recompute.hpp"
@@ -25,9 +27,10 @@ using numerics::kChunk;
 
 constexpr std::int64_t kPanel = 2 * kBlock;  // of k; divides kChunk
 static_assert(kChunk % kPanel == 0);
-constexpr std::int64_t kRows = 16;  // at a time; of A, kPackedRows: they fit the L1 cache
-constexpr std::int64_t kPackedRows = 8;
+constexpr std::int64_t kLine = 8;  // numbers of a cache line
+constexpr std::int64_t kRows = 8;  // at a time: they fit the L1 cache
 constexpr std::int64_t kColumns = 256;
+constexpr std::int64_t kFewBlocks = 8;
 constexpr std::int64_t kMaxBlocks = 32;
 constexpr std::int64_t kColumnsPerBlock = 512;  // of C, about so many where there are enough
 
@@ -68,6 +71,18 @@ Block block_of(const Tensor& t, std::int64_t row, std::int64_t rows, std::int64_
           t.stride(0), t.stride(1), rows, columns};
 }
 
+/// w: blocks of about kColumnsPerBlock columns, where there are enough for kRowLanes of them, else
+/// kFewBlocks; rounded up to what fills the lanes of the path that operands most likely take.
+std::int64_t blocks_of(const Product& product) {
+  const goblin_dtype_v1 in = product.a.dtype();
+  const bool streams = in == GOBLIN_F32 || in == GOBLIN_F64;
+  const std::int64_t parts = in == GOBLIN_C64 || in == GOBLIN_C128 ? 2 : 1;
+  const std::int64_t n = product.b.dim(1);
+  std::int64_t blocks = std::min(n / kColumnsPerBlock, kMaxBlocks);
+  if (blocks < kRowLanes) blocks = kFewBlocks / parts;
+  return std::min(n, round_up(blocks, streams ? kRowLanes : kLanesF64 / parts));
+}
+
 /// The imaginary (or real) parts of a block of complex numbers.
 Block part_of(Block block, std::int64_t part, std::uint64_t part_bytes) {
   block.data += part * static_cast<std::int64_t>(part_bytes);
@@ -84,20 +99,21 @@ class FloatCheck {
         m_(product.a.dim(0)),
         n_(product.b.dim(1)),
         k_(product.a.dim(1)),
-        lanes_(
-            round_up(std::clamp<std::int64_t>(n_ / kColumnsPerBlock, 1, kMaxBlocks) * format_.parts,
-                     kLanesF64)),
-        blocks_(std::min(lanes_ / format_.parts, n_)),
+        blocks_(blocks_of(product)),
+        lanes_(round_up(blocks_ * format_.parts, kLanesF64)),
         r_(size(n_)),
         packed_(size(kRows * kPanel * 2)),
         samples_(product, samples, kPanel, random) {
     for (double& x : r_) x = random.signed_unit();
-    for (std::int64_t q = 0; q <= blocks_; ++q) begins_.push_back(n_ * q / blocks_);
+    // Of wide blocks every one begins at a cache line of r.
+    const std::int64_t step = n_ >= kLine * kLine * blocks_ ? kLine : 1;
+    for (std::int64_t q = 0; q < blocks_; ++q) begins_.push_back(n_ * q / blocks_ / step * step);
+    begins_.push_back(n_);
     masked_.assign(size(n_), false);
   }
 
   Result<Verdict> run() {
-    GOBLIN_TRY_VOID(project_product());
+    GOBLIN_TRY_VOID(project());
     if (!bad_columns_.empty()) {
       // Columns of B that hold NaN or infinity say nothing about their block's other columns:
       // leave them out, and recompute them.
@@ -110,7 +126,7 @@ class FloatCheck {
         r_[static_cast<std::size_t>(j)] = 0;
       }
       any_masked_ = true;
-      GOBLIN_TRY_VOID(project_product());
+      GOBLIN_TRY_VOID(project());
       if (!samples_.right()) return Verdict::kReject;
       for (const std::int64_t j : bad) {
         GOBLIN_TRY(const bool right, exactly_right(product_, {0, m_}, {j, 1}, device_));
@@ -119,7 +135,6 @@ class FloatCheck {
     } else if (!samples_.right()) {
       return Verdict::kReject;
     }
-    GOBLIN_TRY_VOID(project_result());
     return judge();
   }
 
@@ -145,15 +160,22 @@ class FloatCheck {
                       ld, step);
   }
 
-  /// D = A·(B·R), norms, sampled sums.
-  Result<void> project_product() {
+  /// D − E and all norms.
+  Result<void> project() {
     d_.assign(size(m_ * lanes_), 0);
+    // C first: it has just arrived, so that much of it lies in a cache still.
+    GOBLIN_TRY_VOID(project_result());
+    return project_product();
+  }
+
+  /// Adds D = A·(B·R); norms, sampled sums.
+  Result<void> project_product() {
     a_squares_.assign(size(m_), 0);
     b_squares_.assign(size(blocks_), 0);
     bad_columns_.clear();
     samples_.start();
     const std::int64_t height = kPanel * format_.parts;
-    std::vector<double> y(size(height * lanes_));
+    AlignedVector<double> y(size(height * lanes_));
     for (std::int64_t p = 0; p < k_; p += kPanel) {
       if (device_.cancelled()) return fail(Code::kCancelled, "matmul: cancelled");
       const std::int64_t terms = std::min(kPanel, k_ - p);
@@ -167,7 +189,7 @@ class FloatCheck {
   }
 
   /// Rows p… of Y. Of complex numbers row 2t holds (re, im) of B·R's row t by halves of the lanes.
-  void project_b(std::int64_t p, std::int64_t terms, std::vector<double>& y) {
+  void project_b(std::int64_t p, std::int64_t terms, AlignedVector<double>& y) {
     const Tensor& b = product_.b;
     const std::int64_t stride = lanes_ * format_.parts;
     const bool rows_straight = straight(b);
@@ -176,10 +198,8 @@ class FloatCheck {
       const std::int64_t rows = std::min(kRows, terms - t);
       double* const into = y.data() + t * stride;
       if (rows_straight) {
-        for (std::int64_t i = 0; i < rows; ++i) {
-          kernels_.project_row(b.dtype(), b.bytes() + (p + t + i) * b.stride(0), begins_.data(),
-                               blocks_, r_.data(), into + i * stride, squares.data());
-        }
+        kernels_.project_blocks(b.dtype(), block_of(b, p + t, rows, 0, n_), begins_.data(), blocks_,
+                                r_.data(), into, stride, squares.data());
       } else {
         project_packed(p + t, rows, into);
       }
@@ -246,7 +266,7 @@ class FloatCheck {
   }
 
   /// (re, im) → rows (re, im) and (−im, re), so that interleaved A times it is the complex product.
-  void spread_complex(std::int64_t terms, std::vector<double>& y) const {
+  void spread_complex(std::int64_t terms, AlignedVector<double>& y) const {
     for (std::int64_t t = 0; t < terms; ++t) {
       double* const row = y.data() + 2 * t * lanes_;
       for (std::int64_t q = 0; q < blocks_; ++q) {
@@ -256,22 +276,23 @@ class FloatCheck {
     }
   }
 
-  void project_a(std::int64_t p, std::int64_t terms, const std::vector<double>& y) {
+  void project_a(std::int64_t p, std::int64_t terms, const AlignedVector<double>& y) {
     const std::int64_t width = terms * format_.parts;
     const std::int64_t ld = kPanel * format_.parts;
     const Tensor& a = product_.a;
     if (straight(a)) {
-      std::vector<double> columns(size(lanes_ * kPanel));
+      const std::int64_t lanes = round_up(blocks_, kRowLanes);
+      AlignedVector<double> columns(size(lanes * kPanel));
       for (std::int64_t t = 0; t < terms; ++t) {
-        for (std::int64_t l = 0; l < lanes_; ++l)
+        for (std::int64_t l = 0; l < lanes; ++l)
           columns[size(l * kPanel + t)] = y[size(t * lanes_ + l)];
       }
-      kernels_.project_rows(a.dtype(), block_of(a, 0, m_, p, terms), columns.data(), kPanel, lanes_,
-                            d_.data(), a_squares_.data());
+      kernels_.project_rows(a.dtype(), block_of(a, 0, m_, p, terms), columns.data(), kPanel, lanes,
+                            d_.data(), lanes_, a_squares_.data());
       return;
     }
-    for (std::int64_t i = 0; i < m_; i += kPackedRows) {
-      const std::int64_t rows = std::min(kPackedRows, m_ - i);
+    for (std::int64_t i = 0; i < m_; i += kRows) {
+      const std::int64_t rows = std::min(kRows, m_ - i);
       for (std::int64_t part = 0; part < format_.parts; ++part) {
         pack(a, i, rows, p, terms, part, packed_.data() + part, ld, format_.parts);
       }
@@ -281,7 +302,7 @@ class FloatCheck {
     }
   }
 
-  /// E = C·R, subtracted from D; squares of C's rows by block where C is rounded to 16 bits.
+  /// Subtracts E = C·R; squares of C's rows by block where C is rounded to 16 bits.
   Result<void> project_result() {
     const Tensor& c = product_.c;
     if (format_.out_unit != 0) c_squares_.assign(size(m_ * lanes_), 0);
@@ -294,10 +315,8 @@ class FloatCheck {
       std::fill(e.begin(), e.end(), 0.0);
       std::fill(squares.begin(), squares.end(), 0.0);
       if (rows_straight) {
-        for (std::int64_t j = 0; j < rows; ++j) {
-          kernels_.project_row(c.dtype(), c.bytes() + (i + j) * c.stride(0), begins_.data(),
-                               blocks_, r_.data(), e.data() + j * lanes_, nullptr);
-        }
+        kernels_.project_blocks(c.dtype(), block_of(c, i, rows, 0, n_), begins_.data(), blocks_,
+                                r_.data(), e.data(), lanes_, nullptr);
       } else {
         for (std::int64_t q = 0; q < blocks_; ++q) {
           const Range all = columns_of(q);
@@ -390,11 +409,11 @@ class FloatCheck {
   const Device& device_;
   const Format format_;
   const std::int64_t m_, n_, k_;
-  const std::int64_t lanes_;          ///< columns of Y, D and E
   const std::int64_t blocks_;         ///< w
+  const std::int64_t lanes_;          ///< columns of Y, D and E; those beyond w · parts are zero
   std::vector<std::int64_t> begins_;  ///< of blocks; last: n
-  std::vector<double> r_;
-  std::vector<double> packed_;
+  AlignedVector<double> r_;
+  AlignedVector<double> packed_;
   std::vector<bool> masked_;
   bool any_masked_ = false;
   std::vector<std::int64_t> bad_columns_;

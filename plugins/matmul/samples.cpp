@@ -30,6 +30,7 @@ SampledEntries::SampledEntries(const Product& product, std::int64_t count, std::
   }
   std::sort(entries_.begin(), entries_.end(),
             [](const Entry& x, const Entry& y) { return x.column < y.column; });
+  for (const Entry& entry : entries_) offsets_.push_back(entry.column * product.b.stride(1));
   gathered_.resize(size(panel) * entries_.size() * product.b.item_size());
 }
 
@@ -37,47 +38,69 @@ void SampledEntries::start() { sums_.assign(entries_.size() / size(kSampleLanes)
 
 void SampledEntries::gather(std::int64_t p, std::int64_t t, std::int64_t rows) {
   const Tensor& b = product_.b;
-  const std::size_t item = b.item_size();
-  auto copy = [&](auto width) {
-    constexpr std::size_t kItem = decltype(width)::value;
-    for (std::int64_t i = 0; i < rows; ++i) {
+  auto copy = [&]<std::size_t item>() {
+    const std::size_t width = entries_.size() * item;
+    // Four rows at a time: an offset that is read serves all of them.
+    constexpr std::int64_t kTogether = 4;
+    std::int64_t i = 0;
+    auto some = [&]<std::size_t count>() {
       const std::byte* const from = b.bytes() + (p + t + i) * b.stride(0);
-      std::byte* into = gathered_.data() + size(t + i) * entries_.size() * kItem;
-      for (const Entry& s : entries_) {
-        std::memcpy(into, from + s.column * b.stride(1), kItem);
-        into += kItem;
+      std::byte* into = gathered_.data() + size(t + i) * width;
+      for (const std::int64_t offset : offsets_) {
+        for (std::size_t row = 0; row < count; ++row) {
+          std::memcpy(into + row * width,
+                      from + offset + static_cast<std::int64_t>(row) * b.stride(0), item);
+        }
+        into += item;
       }
-    }
+    };
+    for (; i + kTogether <= rows; i += kTogether) some.template operator()<kTogether>();
+    for (; i < rows; ++i) some.template operator()<1>();
   };
-  if (item == 2) copy(std::integral_constant<std::size_t, 2>());
-  if (item == 4) copy(std::integral_constant<std::size_t, 4>());
-  if (item == 8) copy(std::integral_constant<std::size_t, 8>());
-  if (item == 16) copy(std::integral_constant<std::size_t, 16>());
+  const std::size_t item = b.item_size();
+  if (item == 2) copy.operator()<2>();
+  if (item == 4) copy.operator()<4>();
+  if (item == 8) copy.operator()<8>();
+  if (item == 16) copy.operator()<16>();
+}
+
+const char* SampledEntries::row_of(std::size_t entry, std::int64_t term) const {
+  const Tensor& a = product_.a;
+  return reinterpret_cast<const char*>(a.bytes() + entries_[entry].row * a.stride(0) +
+                                       term * a.stride(1));
+}
+
+void SampledEntries::prefetch(std::size_t group, std::int64_t term, std::int64_t terms) const {
+  const std::int64_t item = product_.a.stride(1);
+  if (group == sums_.size() || item != static_cast<std::int64_t>(product_.a.item_size())) return;
+  for (std::size_t l = 0; l < size(kSampleLanes); ++l) {
+    const char* const row = row_of(group * size(kSampleLanes) + l, term);
+    for (std::int64_t at = 0; at < terms * item; at += 64) __builtin_prefetch(row + at);
+  }
 }
 
 void SampledEntries::carry(std::int64_t p, std::int64_t terms) {
   const Tensor& a = product_.a;
-  const Tensor& b = product_.b;
-  const auto item = static_cast<std::int64_t>(b.item_size());
+  const auto item = static_cast<std::int64_t>(product_.b.item_size());
   const auto stride = static_cast<std::int64_t>(entries_.size()) * item;
-  for (std::size_t g = 0; g < sums_.size(); ++g) {
-    const char* rows[kSampleLanes];
-    for (std::int64_t t = 0; t < terms; t += kBlock) {
-      for (std::int64_t l = 0; l < kSampleLanes; ++l) {
-        rows[l] = reinterpret_cast<const char*>(
-            a.bytes() + entries_[g * size(kSampleLanes) + size(l)].row * a.stride(0) +
-            (p + t) * a.stride(1));
+  for (std::int64_t t = 0; t < terms; t += kBlock) {
+    const std::int64_t some = std::min(kBlock, terms - t);
+    const char* const right = reinterpret_cast<const char*>(gathered_.data()) + t * stride;
+    for (std::size_t g = 0; g < sums_.size(); ++g) {
+      // Eight rows from anywhere: the processor cannot guess them.
+      prefetch(g + 1, p + t, some);
+      const char* rows[kSampleLanes];
+      for (std::size_t l = 0; l < size(kSampleLanes); ++l) {
+        rows[l] = row_of(g * size(kSampleLanes) + l, p + t);
       }
       kernels_.sample_block(a.dtype(), rows, a.stride(1),
-                            reinterpret_cast<const char*>(gathered_.data()) + t * stride +
-                                static_cast<std::int64_t>(g) * kSampleLanes * item,
-                            stride, std::min(kBlock, terms - t), (p + t) % kChunk == 0, &sums_[g]);
-    }
-    const std::int64_t end = p + terms;
-    if (end % kChunk == 0 || end == k_) {
-      kernels_.sample_chunk(a.dtype(), end <= kChunk, &sums_[g]);
+                            right + static_cast<std::int64_t>(g) * kSampleLanes * item, stride,
+                            some, (p + t) % kChunk == 0, &sums_[g]);
     }
   }
+  const std::int64_t end = p + terms;
+  if (end % kChunk != 0 && end != k_) return;
+  for (SampleSums& sums : sums_) kernels_.sample_chunk(a.dtype(), end <= kChunk, &sums);
 }
 
 template <class Sum, class Out>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "plugins/matmul/aligned.hpp"
 #include "plugins/matmul/chacha.hpp"
 #include "plugins/matmul/check_kernels.hpp"
 #include "plugins/matmul/task.hpp"
@@ -39,6 +40,9 @@ class SampledEntries {
   [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
 
  private:
+  /// A's element in the row of an entry.
+  [[nodiscard]] const char* row_of(std::size_t entry, std::int64_t term) const;
+  void prefetch(std::size_t group, std::int64_t term, std::int64_t terms) const;
   template <class Sum, class Out>
   bool right_as();
 
@@ -46,7 +50,8 @@ class SampledEntries {
   const Product& product_;
   const std::int64_t k_;
   std::vector<Entry> entries_;
-  std::vector<std::byte> gathered_;  ///< [panel][entries] elements of B
+  std::vector<std::int64_t> offsets_;  ///< bytes, of the entries' columns in a row of B
+  AlignedVector<std::byte> gathered_;  ///< [panel][entries] elements of B
   std::vector<SampleSums> sums_;
 };
 

@@ -122,20 +122,43 @@ TEST(CheckKernels, LevelsAgreeOnSums) {
     }
     for (const bool single : {true, false}) {
       const goblin_dtype_v1 type = single ? GOBLIN_F32 : GOBLIN_F64;
-      const void* data = single ? static_cast<const void*>(narrow.data()) : x.tensor.bytes();
-      std::vector<double> blocks(3, 0), partial(3 * kSquareLanes, 0);
-      levels.level[level]->project_row(type, data, begin.data(), 3, y.tensor.data<double>(),
-                                       blocks.data(), partial.data());
-      EXPECT_EQ(blocks[0] + blocks[1] + blocks[2], dot);
-      EXPECT_EQ(std::accumulate(partial.begin(), partial.end(), 0.0), squares[0]);
-      std::vector<double> rows(21 * 8, 1), row_squares(21, 0);
       const auto item = static_cast<std::int64_t>(dtype_size(type));
-      levels.level[level]->project_rows(type,
-                                        {static_cast<const char*>(data), 301 * item, item, 21, 301},
-                                        columns.data(), 301, 8, rows.data(), row_squares.data());
-      EXPECT_EQ(row_squares, squares);
-      for (std::size_t i = 0; i < 21; ++i) {
-        for (std::size_t l = 0; l < 8; ++l) EXPECT_EQ(rows[i * 8 + l], expected[i * 40 + l]);
+      // Rows that adjoin each other are read in another order than rows apart.
+      for (const std::int64_t gap : {0, 5}) {
+        const std::int64_t row = (301 + gap) * item;
+        std::vector<char> data(static_cast<std::size_t>(21 * row), '\xff');
+        for (std::int64_t i = 0; i < 21; ++i) {
+          const char* const from = single ? reinterpret_cast<const char*>(narrow.data())
+                                          : reinterpret_cast<const char*>(x.tensor.bytes());
+          std::memcpy(data.data() + i * row, from + i * 301 * item,
+                      static_cast<std::size_t>(301 * item));
+        }
+        const Block block{data.data(), row, item, 21, 301};
+        std::vector<double> blocks(21 * 5, 1), partial(3 * kSquareLanes, 0);
+        levels.level[level]->project_blocks(type, block, begin.data(), 3, y.tensor.data<double>(),
+                                            blocks.data(), 5, partial.data());
+        std::vector<double> unsquared(21 * 5, 1);
+        levels.level[level]->project_blocks(type, block, begin.data(), 3, y.tensor.data<double>(),
+                                            unsquared.data(), 5, nullptr);
+        EXPECT_EQ(blocks, unsquared);
+        for (std::size_t i = 0; i < 21; ++i) {
+          EXPECT_EQ(blocks[i * 5] + blocks[i * 5 + 1] + blocks[i * 5 + 2], 3 + sum[i]);
+          EXPECT_EQ(blocks[i * 5 + 3] + blocks[i * 5 + 4], 2);
+        }
+        EXPECT_EQ(std::accumulate(partial.begin(), partial.end(), 0.0),
+                  std::accumulate(squares.begin(), squares.end(), 0.0));
+        for (const std::size_t lanes : {4U, 8U}) {
+          std::vector<double> rows(21 * 9, 1), row_squares(21, 0);
+          levels.level[level]->project_rows(type, block, columns.data(), 301,
+                                            static_cast<std::int64_t>(lanes), rows.data(), 9,
+                                            row_squares.data());
+          EXPECT_EQ(row_squares, squares);
+          for (std::size_t i = 0; i < 21; ++i) {
+            for (std::size_t l = 0; l < 9; ++l) {
+              EXPECT_EQ(rows[i * 9 + l], l < lanes ? expected[i * 40 + l] : 1);
+            }
+          }
+        }
       }
     }
   }
