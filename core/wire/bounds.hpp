@@ -31,4 +31,9 @@ inline constexpr std::uint32_t kMaxJobs = 8192;       ///< jobs that a lab node 
 inline constexpr std::uint32_t kMaxIncidents = 1000;  ///< of one explanation
 inline constexpr std::uint32_t kMaxReportLines = 4096;  ///< lines of a status report or a plan
 
+inline constexpr std::size_t kMaxTrustNameBytes = 63;   ///< plugins, kinds, backends of a catalogue
+inline constexpr std::uint32_t kMaxTrustKeys = 32;      ///< keys of one role
+inline constexpr std::uint32_t kMaxTrustBackends = 16;  ///< backends that a plugin may run on
+inline constexpr std::uint32_t kMaxTrustRoots = 4096;   ///< roots that a verifier remembers
+
 }  // namespace goblin::wire

@@ -17,6 +17,7 @@
 
 #include "core/wire/bounds.hpp"
 #include "core/wire/client.hpp"
+#include "core/wire/trust.hpp"
 
 namespace goblin::wire::testing {
 

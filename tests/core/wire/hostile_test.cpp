@@ -32,6 +32,7 @@ std::vector<Sample> samples(std::uint64_t seed) {
   GOBLIN_WIRE_PEER_MESSAGES(GOBLIN_SAMPLE)
   GOBLIN_WIRE_RUNNER_MESSAGES(GOBLIN_SAMPLE)
   GOBLIN_WIRE_CLIENT_MESSAGES(GOBLIN_SAMPLE)
+  GOBLIN_WIRE_TRUST_MESSAGES(GOBLIN_SAMPLE)
 #undef GOBLIN_SAMPLE
   return all;
 }
@@ -266,6 +267,38 @@ TEST(Hostile, AliasedTextsStopAtFourTimesTheMessage) {
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("LabAssignment.address"), std::string::npos)
       << refused.error().message;
+}
+
+TEST(Hostile, AliasedPluginsOfACatalogueDoNotMultiply) {
+  // 1000 plugins, each with its `kinds` pointing at the same list of 16 kinds.
+  constexpr std::uint64_t kCount = 1000;
+  constexpr std::uint64_t kData = 3, kPointers = 4;
+  std::vector<std::uint64_t> words = {struct_pointer(0, 4, 1),
+                                      kTrustFormat,
+                                      1,
+                                      1,
+                                      2,
+                                      list_pointer(0, kInline, kCount * (kData + kPointers)),
+                                      tag(kCount, kData, kPointers)};
+  const std::size_t shared = words.size() + kCount * (kData + kPointers);
+  for (std::uint64_t i = 0; i < kCount; ++i) {
+    words.insert(words.end(), {100, 1, 0, 0, 0});  // size, ABI, release; name, plugin
+    words.push_back(
+        list_pointer(static_cast<std::int32_t>(shared - words.size() - 1), kInline, 32));  // kinds
+    words.push_back(0);
+  }
+  ASSERT_EQ(words.size(), shared);
+  words.push_back(tag(16, 1, 1));
+  for (int i = 0; i < 16; ++i) words.insert(words.end(), {1, 0});
+  const auto refused = decode_trust_targets(Segment(words).view());
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("TrustPlugin.kinds"), std::string::npos)
+      << refused.error().message;
+  // 4096 roots in no words.
+  EXPECT_FALSE(
+      decode_trust_state(Segment({struct_pointer(0, 2, 5), 1, 0, list_pointer(4, kInline, 0), 0, 0,
+                                  0, 0, tag(4096, 0, 0)})
+                             .view()));
 }
 
 TEST(Hostile, AliasedButSmallIsNoAttack) {
