@@ -292,7 +292,7 @@ void Engine::on(const scheduler::Quarantine& action) {
   share.reason = action.reason;
   auto& past = past_hosts_[pin];
   ++past.refused;
-  note_incident(*job, action.task, pin, "refused", action.reason);
+  note_incident(*job, action.task, pin, action.reason, "");  // a reason begins with "refused"
   logger_.warn("job " + std::to_string(action.job) + ": host " + pin.hex().substr(0, 16) +
                " is quarantined: " + action.reason);
   loop_.spawn([](Engine& self, store::QuarantineRecord record) -> net::Task<void> {

@@ -11,8 +11,11 @@ namespace goblin::lab {
 wire::Capacity Engine::capacity_now() const {
   wire::Capacity capacity;
   std::vector<scheduler::Lent> lent;
+  // Validators take ordinary work only where there is nobody else (scheduler.hpp).
+  const bool ordinary = std::any_of(hosts_.begin(), hosts_.end(),
+                                    [](const auto& host) { return !host.second.trusted; });
   for (const auto& [id, host] : hosts_) {
-    if (host.trusted || host.state != wire::HostState::kReady) {
+    if ((host.trusted && ordinary) || host.state != wire::HostState::kReady) {
       continue;
     }
     lent.push_back({host.capacity.memory_bytes, host.capacity.threads});

@@ -148,6 +148,10 @@ Result<ResolvedSpec> resolve_spec(const wire::KindDescription& kind, const wire:
   for (std::size_t i = 0; i < submit.inputs.size(); ++i) {
     const auto& given = submit.inputs[i];
     const auto known = [&](const auto& d) { return d.name == given.name; };
+    if (std::any_of(kind.params.begin(), kind.params.end(), known)) {
+      return fail(Code::kInvalidArgument,
+                  name + ": argument '" + given.name + "' is an array, but a number is expected");
+    }
     if (std::none_of(kind.inputs.begin(), kind.inputs.end(), known)) {
       return fail(Code::kInvalidArgument, name + " has no array argument '" + given.name +
                                               "'; its arrays are: " + names_of(kind.inputs));
@@ -159,6 +163,10 @@ Result<ResolvedSpec> resolve_spec(const wire::KindDescription& kind, const wire:
   }
   for (const auto& given : submit.params) {
     const auto known = [&](const auto& d) { return d.name == given.name; };
+    if (std::any_of(kind.inputs.begin(), kind.inputs.end(), known)) {
+      return fail(Code::kInvalidArgument,
+                  name + ": argument '" + given.name + "' is a number, but an array is expected");
+    }
     if (std::none_of(kind.params.begin(), kind.params.end(), known)) {
       return fail(Code::kInvalidArgument, name + " has no argument '" + given.name +
                                               "'; its numbers are: " + names_of(kind.params) +

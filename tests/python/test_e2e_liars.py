@@ -70,6 +70,7 @@ def assert_caught(explained: gg.Explanation, pin: str, why: str) -> None:
     assert why in named.reason, str(explained)
     assert any(pin == item.host and "refused" in item.what for item in explained.incidents)
     assert pin[:16] in str(explained)
+    assert "refused: refused" not in str(explained)
     others = [host for host in explained.hosts if host.host != pin]
     assert others
     assert not any(host.quarantined or host.refused for host in others), str(explained)

@@ -151,6 +151,16 @@ TEST(JobSpec, Numbers) {
   expect_refused(submit, {"'seed' is given twice"});
 }
 
+TEST(JobSpec, ArraysAndNumbersInEachOthersPlace) {
+  auto submit = good();
+  submit.inputs = {};
+  submit.params.push_back({"a", wire::Value::of(2.5)});
+  expect_refused(submit, {"'a' is a number, but an array is expected"});
+  submit = good();
+  submit.inputs.push_back(input("seed", GOBLIN_F32, {1}));
+  expect_refused(submit, {"'seed' is an array, but a number is expected"});
+}
+
 TEST(JobSpec, KindNames) {
   EXPECT_EQ(parse_kind_name("matmul")->name, "matmul");
   EXPECT_FALSE(parse_kind_name("matmul")->version);
