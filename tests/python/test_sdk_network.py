@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import concurrent.futures
+import copy
 import gc
 import math
 import os
+import pickle
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -206,6 +208,21 @@ def test_the_extension_sends_nothing_that_ends_the_connection(connection: gg.Loc
                 connection._client.submit({**good, **odd}, [], 0)
     finally:
         os.close(null)
+
+
+def test_connections_stay_in_their_process(connection: gg.LocalLab) -> None:
+    job = connection.submit("matmul", a=A, b=A.T)
+    for value in (connection, job):
+        with pytest.raises(TypeError, match=r"cannot be pickled: pass its address.*connect\(\)"):
+            pickle.dumps(value)
+    assert copy.copy(job).number == job.number
+
+
+def test_numbers_and_arrays_in_each_others_place(connection: gg.LocalLab) -> None:
+    with pytest.raises(ValueError, match=r"'a' is a number, but an array is expected"):
+        connection.matmul(3, A)
+    with pytest.raises(ValueError, match=r"'out_dtype' is an array, but a number is expected"):
+        connection.submit("matmul", a=A, b=A.T, out_dtype=[1])
 
 
 # ---- dtypes ----

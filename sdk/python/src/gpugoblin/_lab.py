@@ -12,11 +12,12 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from gpugoblin import _check, _core, _outputs, _overlap, _submission
 from gpugoblin._arrays import Operand, is_number, operand, parameter
 from gpugoblin._errors import (
+    ArgumentTypeError,
     JobCancelledError,
     TimeoutError,
     UnavailableError,
@@ -273,6 +274,11 @@ class Lab:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            "a connection cannot be pickled: pass its address, and call gpugoblin.connect() there"
+        )
 
     def __repr__(self) -> str:
         return f"<Lab {self._address}{' (closed)' if self._closed else ''}>"
