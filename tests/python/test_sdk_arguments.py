@@ -116,6 +116,7 @@ PIN = "ab" * 32
         (lambda: ANY.connect("/x", patience=math.nan), ValueError, "patience is nan"),
         (lambda: ANY.connect(f"h:7#{PIN}", identity=7), TypeError, "identity is 7 "),
         (lambda: ANY.own_pin(7), TypeError, "identity is 7 "),
+        (lambda: ANY.own_pin(__file__), ConnectionError, "identity: .*py is no directory"),
         (lambda: ANY.own_pin(""), ValueError, "identity is an empty path"),
         (lambda: ANY.RawFile(7, 2, "f4"), TypeError, "RawFile: path is 7 "),
         (lambda: ANY.RawFile("", 2, "f4"), ValueError, "RawFile: path is an empty"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpugoblin import _check, _core
-from gpugoblin._errors import InvalidArgumentError, NotFoundError
+from gpugoblin._errors import GoblinError, InvalidArgumentError, NotFoundError
 
 _LONGEST_SOCKET = 107
 
@@ -70,8 +70,17 @@ def own_pin(identity: str | os.PathLike[str] | None = None) -> str:
     ----------
     identity : str or Path, optional
         Directory of the key, made when missing; this user's own by default.
+
+    Raises
+    ------
+    UnavailableError, CorruptError
+        The directory cannot be used, or holds something else than a key.
     """
-    return _core.own_pin(identity_directory(identity))
+    directory = identity_directory(identity)
+    try:
+        return _core.own_pin(directory)
+    except GoblinError as error:
+        raise type(error)(f"identity: {error}") from None
 
 
 def parse(address: str | os.PathLike[str]) -> Place:
