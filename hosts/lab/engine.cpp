@@ -225,7 +225,7 @@ void Engine::on(const scheduler::SendLease& action) {
   lease.inputs = prepared.inputs;
   for (const auto& input : lease.inputs) {
     if (!input.is_inline()) {
-      host->second.granted.insert(input.digest);
+      ++host->second.granted[input.digest];
     }
   }
   lease.outputs = prepared.planned.outputs;
@@ -276,7 +276,29 @@ void Engine::drop_lease(std::uint64_t lease) {
   if (it->second.slot && !it->second.job->ended) {
     loop_.spawn(release_slot(it->second.job, *it->second.slot));
   }
-  leases_.erase(it);
+  forget_lease(it);
+}
+
+void Engine::forget_lease(LeaseMap::iterator lease) {
+  const LeaseEntry& entry = lease->second;
+  const auto host = hosts_.find(entry.host);
+  if (entry.grants && host != hosts_.end()) {
+    auto& granted = host->second.granted;
+    for (const auto& input : entry.task->inputs) {
+      const auto grant = input.is_inline() ? granted.end() : granted.find(input.digest);
+      if (grant != granted.end() && --grant->second == 0) {
+        granted.erase(grant);
+      }
+    }
+  }
+  leases_.erase(lease);
+}
+
+void Engine::lease_failed(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it != leases_.end() && !it->second.answered) {
+    drop_lease(lease);
+  }
 }
 
 void Engine::on(const scheduler::Quarantine& action) {
@@ -400,6 +422,9 @@ void Engine::host_left(scheduler::HostId host, const HostPort* port) {
   pump();
   std::erase_if(leases_,
                 [host](const auto& item) { return item.second.host == host && !item.second.slot; });
+  for (auto& [number, entry] : leases_) {
+    entry.grants = entry.grants && entry.host != host;  // of a connection that is no more
+  }
   hosts_.erase(host);
   outgoing_.erase(host);
   pump_soon();
@@ -434,6 +459,9 @@ Result<void> Engine::results(scheduler::HostId host, const wire::Results& result
       doubt(result.lease, host, outcome);
     } else {
       scheduler_->outcome(host, outcome, now());
+      if (result.status != GOBLIN_OK) {
+        lease_failed(result.lease);
+      }
     }
   }
   pump_soon();
@@ -448,6 +476,7 @@ void Engine::handed_back(scheduler::HostId host, const wire::HandBack& message) 
         doubt(lease, host, std::nullopt);
       } else {
         scheduler_->handed_back(host, lease, message.reason, now());
+        lease_failed(lease);
       }
     }
   }

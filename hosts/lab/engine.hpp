@@ -120,6 +120,11 @@ class Engine {
   net::Task<std::uint64_t> wait_change(std::shared_ptr<Job> job, std::uint64_t seen);
   [[nodiscard]] wire::JobStatus status_of(const Job& job) const;
   [[nodiscard]] std::uint32_t running_jobs() const;
+  /// What is kept in memory for hosts and running jobs, counted.
+  struct Footprint {
+    std::size_t leases = 0, blobs = 0, grants = 0, tasks = 0, views = 0;
+  };
+  [[nodiscard]] Footprint footprint() const;
   /// Makes a staging file that no job names yet; removed when its client goes without using it.
   net::Task<Result<store::Staging::File>> stage(std::uint64_t bytes);
   /// False once it was removed: it was not submitted for EngineOptions::stage_keep_ms.
@@ -136,7 +141,7 @@ class Engine {
     wire::HostState state = wire::HostState::kReady;
     bool trusted = false;
     std::uint64_t group = 0;
-    std::unordered_set<wire::Digest> granted;
+    std::unordered_map<wire::Digest, std::uint32_t> granted;  ///< blobs of its leases, counted
   };
   struct LeaseEntry {
     scheduler::HostId host = 0;
@@ -147,6 +152,7 @@ class Engine {
     wire::Bytes payload;     ///< inline bytes of its outputs, one after another
     bool answered = false;   ///< the first result counts; the scheduler hears of others, too
     bool doubted = false;    ///< see Doubt
+    bool grants = true;      ///< counted in HostEntry::granted
     bool malformed = false;  ///< outputs that are not what the task asks for
     std::optional<Slot> slot;
   };
@@ -174,6 +180,9 @@ class Engine {
   void on(const scheduler::FailJob& action);
   void flush_leases();
   void drop_lease(std::uint64_t lease);
+  void forget_lease(LeaseMap::iterator lease);
+  /// A lease that came to nothing, of which the scheduler says no more.
+  void lease_failed(std::uint64_t lease);
   void note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
                      std::string detail);
   JobPtr find_job(std::uint64_t job) const;
@@ -237,6 +246,9 @@ class Engine {
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task, Slot slot,
       bool writable);
   net::Task<void> release_slot(JobPtr job, Slot slot);
+  /// Nobody is leased the task any more: its blobs go when no other task has them.
+  void drop_task(Job& job, std::uint64_t task);
+  void forget_blobs(Job& job);
   /// The task's result was withdrawn: views on it have other bytes from now on.
   void forget_views_of(Job& job, std::uint64_t task);
   net::Task<Result<std::vector<wire::TensorAt>>> inputs_at(

@@ -18,6 +18,9 @@ void Engine::on(const scheduler::AcceptResult& action) {
   if (!job || job->ended) {
     return;
   }
+  if (job->record.policy != wire::Policy::kAlgebraic) {
+    ++job->counters->checked;  // by who else computed it: no check of the kind has seen it
+  }
   Queues& queues = queues_[action.job];
   queues.accept.push_back(action);
   if (!queues.accepting) {
@@ -148,7 +151,7 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
         entry.slot.reset();  // the job has it now
       }
     }
-    job->tasks.erase(action.task);
+    drop_task(*job, action.task);
     scheduler_->accepted(action.job, action.task, now());
   }
   touch(*job);

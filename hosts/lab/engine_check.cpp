@@ -240,7 +240,7 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
                   "found when the results of a refused host were checked again");
   }
   if (*verdict == scheduler::Verdict::kAccept) {
-    job->tasks.erase(action.task);
+    drop_task(*job, action.task);
   } else {
     const std::uint64_t number = action.job;
     const std::uint64_t task = action.task;
@@ -275,7 +275,8 @@ net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::u
   }
   // The task is prepared again, for the check and for a second run.
   GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, co_await prepare(job, record->planned));
-  job->tasks.insert_or_assign(id, task);
+  drop_task(*job, id);
+  job->tasks.emplace(id, task);
   const std::uint32_t plan = job->planner_starts;
   Slot slot;
   const bool merged = record->merged;

@@ -23,15 +23,13 @@ void Engine::close_job(Job& job) {
   }
   job.planner.reset();
   job.checker.reset();
-  const std::uint64_t number = job.record.job;
-  for (auto it = blobs_.begin(); it != blobs_.end();) {
-    it->second.erase(number);
-    it = it->second.empty() ? blobs_.erase(it) : std::next(it);
-  }
-  queues_.erase(number);
+  forget_blobs(job);
+  queues_.erase(job.record.job);
   job.tasks.clear();
   job.kept.clear();
   job.view_digests.clear();
+  job.restored.clear();
+  job.doubts.clear();
   job.results.clear();
   pump_soon();
 }

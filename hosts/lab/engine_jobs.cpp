@@ -313,8 +313,14 @@ net::Task<void> Engine::planner_broke(JobPtr job, Error error) {
   }
   job->planner.reset();
   job->checker.reset();
-  std::erase_if(leases_, [&job](const auto& item) { return item.second.job == job; });
+  for (auto it = leases_.begin(); it != leases_.end();) {
+    const auto lease = it++;
+    if (lease->second.job == job) {
+      forget_lease(lease);
+    }
+  }
   queues_.erase(number);
+  forget_blobs(*job);
   job->tasks.clear();
   std::set<std::uint64_t> stages;
   for (const auto& [task, kept] : job->kept) {

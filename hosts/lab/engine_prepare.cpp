@@ -24,6 +24,15 @@ std::string view_key(const wire::View& view) {
   return key;
 }
 
+/// Of how many views a job knows the digest without hashing them again.
+constexpr std::size_t kViewDigests = 1 << 16;
+
+bool is_of_result(const std::string& key) {
+  std::uint32_t source = 0;
+  std::memcpy(&source, key.data(), sizeof source);
+  return source == GOBLIN_SOURCE_TASK_RESULT;
+}
+
 /// Windows of one task that are hashed beside each other.
 struct HashJoin {
   explicit HashJoin(net::Loop& loop) : done(loop) {}
@@ -167,6 +176,7 @@ net::Task<void> Engine::settle_doubts(JobPtr job) {
       } else {
         scheduler_->handed_back(doubt.host, doubt.lease, Code::kCorrupt, now());
       }
+      lease_failed(doubt.lease);
     }
     pump_soon();
   }
@@ -222,10 +232,50 @@ net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<Prepare
       co_return fail(digest.error().with_context(what));
     }
     task->inputs[index].digest = *digest;
+    if (job->view_digests.size() >= kViewDigests) {
+      // Those of results stay: forget_views_of looks for them.
+      std::erase_if(job->view_digests, [](const auto& item) { return !is_of_result(item.first); });
+    }
     job->view_digests.emplace(view_key(task->planned.inputs[index]), *digest);
-    blobs_[*digest].insert_or_assign(job->record.job, task->windows[index]);
+  }
+  for (std::size_t i = 0; i < task->inputs.size(); ++i) {
+    if (!task->inputs[i].is_inline()) {
+      ++job->blob_uses[task->inputs[i].digest];
+      blobs_[task->inputs[i].digest].insert_or_assign(job->record.job, task->windows[i]);
+    }
   }
   co_return Result<void>{};
+}
+
+void Engine::drop_task(Job& job, std::uint64_t id) {
+  const auto it = job.tasks.find(id);
+  if (it == job.tasks.end()) {
+    return;
+  }
+  for (const auto& input : it->second->inputs) {
+    const auto uses = input.is_inline() ? job.blob_uses.end() : job.blob_uses.find(input.digest);
+    if (uses == job.blob_uses.end() || --uses->second > 0) {
+      continue;
+    }
+    job.blob_uses.erase(uses);
+    if (const auto blob = blobs_.find(input.digest); blob != blobs_.end()) {
+      blob->second.erase(job.record.job);
+      if (blob->second.empty()) {
+        blobs_.erase(blob);
+      }
+    }
+  }
+  job.tasks.erase(it);
+}
+
+void Engine::forget_blobs(Job& job) {
+  for (const auto& [digest, uses] : job.blob_uses) {
+    const auto blob = blobs_.find(digest);
+    if (blob != blobs_.end() && blob->second.erase(job.record.job) != 0 && blob->second.empty()) {
+      blobs_.erase(blob);
+    }
+  }
+  job.blob_uses.clear();
 }
 
 }  // namespace goblin::lab

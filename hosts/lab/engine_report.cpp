@@ -117,6 +117,20 @@ wire::Explanation Engine::explain_job(const Job& job) const {
   return out;
 }
 
+Engine::Footprint Engine::footprint() const {
+  Footprint out;
+  out.leases = leases_.size();
+  out.blobs = blobs_.size();
+  for (const auto& [id, host] : hosts_) {
+    out.grants += host.granted.size();
+  }
+  for (const auto& [number, job] : jobs_) {
+    out.tasks += job->tasks.size();
+    out.views += job->view_digests.size();
+  }
+  return out;
+}
+
 Result<wire::Explanation> Engine::explain(std::uint64_t number) const {
   const auto job = find_job(number);
   if (!job) {

@@ -104,6 +104,7 @@ struct Job {
   std::unordered_set<std::uint64_t> restored;  ///< accepted before the plan was opened anew: a
                                                ///< planner that emits them again is not listened to
   std::unordered_map<std::string, wire::Digest> view_digests;
+  std::unordered_map<wire::Digest, std::uint32_t> blob_uses;  ///< by prepared tasks
 
   std::vector<Doubt> doubts;  ///< to be settled
   bool doubting = false;      ///< somebody settles them

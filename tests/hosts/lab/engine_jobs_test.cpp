@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// Jobs beside each other and their ends; what is left of them.
+#include <gmock/gmock.h>
+
+#include "tests/hosts/lab/engine_fixture.hpp"
+
+namespace goblin::lab::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::int64_t kLength = 5000;
+
+class EngineJobsTest : public EngineFixture {
+ protected:
+  void expect_nothing_kept() {
+    const auto left = engine_->footprint();
+    EXPECT_EQ(left.leases, 0u);
+    EXPECT_EQ(left.blobs, 0u);
+    EXPECT_EQ(left.grants, 0u);
+    EXPECT_EQ(left.tasks, 0u);
+    EXPECT_EQ(left.views, 0u);
+  }
+  std::vector<std::uint64_t> staged_files() const {
+    auto list = staging_->list();
+    EXPECT_TRUE(list);
+    return *list;
+  }
+};
+
+TEST_F(EngineJobsTest, TwoJobsShareABlobAndOneIsCancelled) {
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    const auto first = co_await submit_doubling(kLength);
+    const auto second = co_await submit_doubling(kLength);
+    CO_ASSERT(first && second);
+    CO_ASSERT_UNTIL(host->leases.size() == 2);
+    const wire::Digest blob = host->leases[0].inputs.at(0).digest;
+    EXPECT_EQ(host->leases[1].inputs.at(0).digest, blob);
+    EXPECT_EQ(engine_->footprint().blobs, 1u);
+    const wire::Lease left = host->leases[host->leases[0].job == *first ? 1 : 0];
+
+    EXPECT_TRUE(co_await engine_->cancel(*first));
+    CO_ASSERT_UNTIL(host->cancelled.size() == 1);
+    const auto source = engine_->find_blob(host->id, blob);
+    CO_ASSERT(source);
+    wire::Bytes bytes((*source)->size());
+    EXPECT_TRUE((*source)->read(0, bytes)) << "its files are the other job's own";
+    EXPECT_EQ(net::sha256(bytes), blob);
+
+    commit(*host, left, doubled(kLength));
+    CO_ASSERT_UNTIL(status(*second).state == wire::JobState::kDone);
+    const auto gone = engine_->find_blob(host->id, blob);
+    CO_ASSERT(!gone);
+    EXPECT_EQ(gone.error().code, Code::kNotFound);
+    CO_ASSERT_UNTIL(engine_->footprint().leases == 0);
+    expect_nothing_kept();
+  });
+}
+
+TEST_F(EngineJobsTest, AHostMayPullWhatItsLeasesName) {
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    const auto other = join("b");
+    const auto job = co_await submit_doubling(kLength);
+    CO_ASSERT(job);
+    CO_ASSERT_UNTIL(!host->leases.empty() || !other->leases.empty());
+    const auto& one = host->leases.empty() ? other : host;
+    const auto& none = host->leases.empty() ? host : other;
+    const wire::Digest blob = one->leases[0].inputs.at(0).digest;
+    EXPECT_TRUE(engine_->find_blob(one->id, blob));
+    EXPECT_FALSE(engine_->find_blob(none->id, blob));
+    hand_back(*one, one->leases[0].lease, Code::kUnavailable);
+    EXPECT_FALSE(engine_->find_blob(one->id, blob)) << "it has no lease any more";
+    CO_ASSERT_UNTIL(!none->leases.empty());
+    EXPECT_TRUE(engine_->find_blob(none->id, blob));
+    commit(*none, none->leases[0], doubled(kLength));
+    CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+  });
+}
+
+TEST_F(EngineJobsTest, TheFirstOfTwoResultsForALeaseCounts) {
+  for (const std::int64_t length : {std::int64_t{20}, kLength}) {  // inline, and fetched
+    run([&]() -> net::Task<void> {
+      const auto host = join("a");
+      const auto job = co_await submit_doubling(length);
+      CO_ASSERT(job);
+      CO_ASSERT_UNTIL(!host->leases.empty());
+      wire::Bytes wrong = doubled(length);
+      wrong[9] ^= std::byte{1};
+      commit(*host, host->leases[0], doubled(length));
+      commit(*host, host->leases[0], wrong);
+      hand_back(*host, host->leases[0].lease, Code::kInternal);
+      CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+      EXPECT_FALSE(report(*host).quarantined);
+      EXPECT_EQ(report(*host).refused, 0u);
+      EXPECT_EQ(report(*host).failed, 0u);
+      EXPECT_EQ(report(*host).accepted, 1u);
+      EXPECT_EQ(status(*job).results_checked, 1u);
+    });
+    run([&]() -> net::Task<void> {
+      const auto host = join("a");
+      const auto job = co_await submit_doubling(length);
+      CO_ASSERT(job);
+      CO_ASSERT_UNTIL(!host->leases.empty());
+      wire::Bytes wrong = doubled(length);
+      wrong[9] ^= std::byte{1};
+      commit(*host, host->leases[0], wrong);
+      commit(*host, host->leases[0], doubled(length));
+      CO_ASSERT_UNTIL(report(*host).refused == 1);
+      EXPECT_EQ(status(*job).tasks_accepted, 0u) << "it had committed to the wrong one";
+      EXPECT_TRUE(co_await engine_->cancel(*job));
+    });
+  }
+}
+
+TEST_F(EngineJobsTest, CancelledWhileItsPlannerStarts) {
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    for (int turns = 0; turns < 12; ++turns) {  // at another place of its beginning each time
+      const auto job = co_await submit_doubling(kLength);
+      CO_ASSERT(job);
+      for (int i = 0; i < turns * turns; ++i) {
+        co_await loop_->sleep(net::Milliseconds(0));
+      }
+      EXPECT_TRUE(co_await engine_->cancel(*job));
+      EXPECT_EQ(status(*job).state, wire::JobState::kCancelled);
+      EXPECT_THAT(staged_files(), IsEmpty());
+    }
+    const auto job = co_await submit_doubling(kLength);
+    CO_ASSERT(job);
+    CO_ASSERT_UNTIL(!host->leases.empty() && host->leases.back().job == *job);
+    commit(*host, host->leases.back(), doubled(kLength));
+    CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+    CO_ASSERT_UNTIL(engine_->footprint().leases == 0);
+    expect_nothing_kept();
+    EXPECT_EQ(engine_->running_jobs(), 0u);
+  });
+}
+
+TEST_F(EngineJobsTest, FailedStartsLeaveNothingBehind) {
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    const auto job = co_await submit_doubling(kLength);
+    CO_ASSERT(job);
+    for (std::size_t i = 0; i < 4; ++i) {
+      CO_ASSERT_UNTIL(host->leases.size() == i + 1);
+      EXPECT_EQ(engine_->footprint().leases, 1u);
+      wire::Results results;
+      wire::TaskResult result;
+      result.lease = host->leases[i].lease;
+      result.status = i % 2 == 0 ? GOBLIN_INTERNAL : GOBLIN_CANCELLED;
+      results.results.push_back(std::move(result));
+      EXPECT_TRUE(engine_->results(host->id, results, wire::Bytes{}));
+      EXPECT_EQ(engine_->footprint().leases, 0u);
+      EXPECT_EQ(engine_->footprint().grants, 0u);
+    }
+    EXPECT_TRUE(co_await engine_->cancel(*job));
+    expect_nothing_kept();
+  });
+}
+
+}  // namespace
+}  // namespace goblin::lab::test
