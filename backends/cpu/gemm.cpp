@@ -82,9 +82,9 @@ bool better_swapped(const Matmul& op, const Kernel& kernel) {
 /// upwards: so that the threads finish together, little is packed twice, and few lanes are padding.
 void split_for_threads(std::int64_t m, std::int64_t n, const Kernel& kernel, std::int64_t threads,
                        std::int64_t& count_m, std::int64_t& count_n) {
-  // Measured: packing costs about 32 / (extent of the tile) of the work, for A and for B each, where
-  // two threads do it at once. A busy core delays the last tiles: about 4 % where each thread has
-  // one.
+  // Measured: packing costs about 32 / (extent of the tile) of the work, for A and for B each,
+  // where two threads do it at once. A busy core delays the last tiles: about 4 % where each thread
+  // has one.
   constexpr double kPacking = 32;
   constexpr double kTail = 0.04;
   const std::int64_t least_m = count_m;
