@@ -64,7 +64,7 @@ def test_words_and_paths() -> None:
     for value, says in bad.items():
         with pytest.raises(gg.InvalidArgumentError, match=f"^kind is .*{says}"):
             _check.text("kind", value, "a name")
-    for wrong in (3, b"/tmp", None, WRONG):
+    for wrong in (3, b"/run", None, WRONG):
         with pytest.raises(gg.ArgumentTypeError, match=r"^out is .*pass a path"):
             _check.path("out", wrong)
     for value, says in {
@@ -98,9 +98,9 @@ PIN = "ab" * 32
     ("call", "error", "says"),
     [
         (lambda: ANY.connect(3), TypeError, "address is 3 "),
-        (lambda: ANY.connect(b"/tmp/x"), TypeError, "address is b'/tmp/x' "),
+        (lambda: ANY.connect(b"/run/x"), TypeError, "address is b'/run/x' "),
         (lambda: ANY.connect(""), ValueError, "address is empty"),
-        (lambda: ANY.connect("/tmp/a\0b"), ValueError, "address is .*NUL"),
+        (lambda: ANY.connect("/run/a\0b"), ValueError, "address is .*NUL"),
         (
             lambda: ANY.connect("h" * 300 + f":7#{PIN}"),
             ValueError,

@@ -284,8 +284,9 @@ class Job:
 
     def __repr__(self) -> str:
         state = STATES[self._status["state"]]
-        text = f"<Job {self.number} {self.kind} {state}: {words(Progress.of(self._status))}>"
-        return text
+        progress = Progress.of(self._status)
+        why = f"; {progress.note}" if progress.note and state != "done" else ""
+        return f"<Job {self.number} {self.kind} {state}: {words(progress)}{why}>"
 
     def _repr_html_(self) -> str:
         progress = Progress.of(self._status)

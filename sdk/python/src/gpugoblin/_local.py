@@ -220,7 +220,8 @@ def local(
     _check.flag("keep", keep)
     _check.choice("log_level", log_level, _LEVELS)
     patience = _check.seconds("patience", patience)
-    root = None if directory is None else _check.path("directory", directory)
+    # Absolute: the program may change its folder before the network ends.
+    root = None if directory is None else _check.path("directory", directory).absolute()
     goblin = str(_programs.find())
     paths = _plugins.checked(goblin, plugins)
     network = _make_network(root, keep)
