@@ -44,11 +44,9 @@ def connection(lab: gg.LocalLab) -> Iterator[gg.LocalLab]:
     assert after[2] == before[2], "the connection was ended and made anew"
 
 
-def large() -> tuple[Array, Array]:
-    """Operands of a product that takes far longer than any test."""
-    return np.broadcast_to(np.ones(4000), (12000, 4000)), np.broadcast_to(
-        np.ones(12000), (4000, 12000)
-    )
+def waiting(lab: gg.Lab, **more: Any) -> gg.Job:
+    """A small job that does not end: its policy asks for a trusted host, and there is none."""
+    return lab.submit("matmul", a=A, b=A.T, policy="validator", **more)
 
 
 # ---- bounds and types: the connection stays ----
@@ -287,34 +285,42 @@ def test_dlpack_and_bfloat16(connection: gg.LocalLab) -> None:
 
 
 def test_two_running_jobs_and_one_out(lab: gg.LocalLab) -> None:
-    a, b = large()
-    out = np.zeros((12000, 12000))
-    job = lab.submit("matmul", a=a, b=b, out=out)
+    out = np.zeros((6, 3), np.float32)
+    job = waiting(lab, out=out[:3])
     says = rf"output 'c': job {job.number} writes its output 'c' to the same out; wait for its end"
     with pytest.raises(gg.InvalidArgumentError, match=says):
-        lab.submit("matmul", a=a, b=b, out=out[::-1])
-    half = lab.submit("matmul", a=a[:6000], b=b, out=np.zeros((6000, 12000)))
-    half.cancel()
+        waiting(lab, out=out[2:5])
+    beside = waiting(lab, out=out[3:])
     job.cancel()
-    again = lab.submit("matmul", a=a, b=b, out=out)  # the first has ended
-    again.cancel()
-    left = lab.submit("matmul", a=a, b=b, out=out)
-    left.cancel()
-    for ended in (job, half, again, left):
-        ended.forget()
+    again = waiting(lab, out=out[:3])  # the first has ended
+    lab.job(again.number).cancel()  # by somebody else
+    np.testing.assert_array_equal(lab.matmul(A, A.T, out=out[:3]), PRODUCT)
+    beside.cancel()
+    assert (out[3:] == 0).all()
 
 
 def test_out_of_a_job_that_nobody_holds_is_free(lab: gg.LocalLab) -> None:
-    a, b = large()
-    out = np.zeros((12000, 12000))
-    job = lab.submit("matmul", a=a, b=b, out=out)
+    out = np.zeros((3, 3), np.float32)
+    job = waiting(lab, out=out)
     number = job.number
     del job
     gc.collect()
-    next_one = lab.submit("matmul", a=a, b=b, out=out)
-    for ended in (lab.job(number), next_one):
-        ended.cancel()
-        ended.forget()
+    np.testing.assert_array_equal(lab.matmul(A, A.T, out=out), PRODUCT)
+    lab.job(number).cancel()
+
+
+def test_two_running_jobs_and_one_file(lab: gg.LocalLab, tmp_path: Path) -> None:
+    path = tmp_path / "c.npy"
+    job = waiting(lab, out=path)
+    inode = path.stat().st_ino
+    with gg.connect(lab.address) as other:
+        for one in (lab, other):
+            with pytest.raises(gg.InvalidArgumentError, match=rf"'c': job {job.number} writes"):
+                waiting(one, out=path)
+    assert [p.name for p in tmp_path.iterdir()] == ["c.npy"]
+    assert path.stat().st_ino == inode  # still the file that the first writes to
+    job.cancel()
+    np.testing.assert_array_equal(lab.matmul(A, A.T, out=path), PRODUCT)
 
 
 def test_a_refused_out_leaves_the_file(lab: gg.LocalLab, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import e2e
 import numpy as np
 import pytest
-from test_sdk_network import PRODUCT, A, large
+from test_sdk_network import PRODUCT, A, waiting
 
 import gpugoblin as gg
 
@@ -117,9 +117,8 @@ def test_forgetting_is_not_undone_by_a_broken_connection(monkeypatch: pytest.Mon
 
 
 def test_a_future_of_a_job_that_is_cancelled_and_forgotten(lab: gg.LocalLab) -> None:
-    a, b = large()
     for _ in range(5):
-        job = lab.submit("matmul", a=a, b=b)
+        job = waiting(lab)
         future = job.as_future()
         job.cancel()
         job.forget()
@@ -131,9 +130,8 @@ def test_a_future_of_a_job_that_is_cancelled_and_forgotten(lab: gg.LocalLab) -> 
 
 
 def test_a_future_of_a_job_that_another_program_cancels_and_forgets(lab: gg.LocalLab) -> None:
-    a, b = large()
     with gg.connect(lab.address) as other:
-        job = lab.submit("matmul", a=a, b=b)
+        job = waiting(lab)
         future = job.as_future()
         called = threading.Event()
         future.add_done_callback(lambda _: called.set())
@@ -156,9 +154,8 @@ def test_a_future_of_a_forgotten_result() -> None:
 
 
 def test_futures_end_with_their_connection(lab: gg.LocalLab) -> None:
-    a, b = large()
     other = gg.connect(lab.address)
-    job = other.submit("matmul", a=a, b=b)
+    job = waiting(other)
     future = job.as_future()
     other.close()
     with pytest.raises(gg.JobCancelledError, match=r"closed"):
@@ -173,7 +170,8 @@ def test_futures_end_with_their_connection(lab: gg.LocalLab) -> None:
 
 
 def test_time_outs_say_why(lab: gg.LocalLab) -> None:
-    a, b = large()
+    a = np.broadcast_to(np.ones(4000, np.float32), (8000, 4000))
+    b = np.broadcast_to(np.ones(8000, np.float32), (4000, 8000))
     job = lab.submit("matmul", a=a, b=b)
     e2e.until("it runs", lambda: job.progress.running > 0)
     with pytest.raises(gg.TimeoutError, match=r"within 0\.01 s \(.+\); it goes on: wait longer"):
@@ -219,8 +217,7 @@ def test_why_a_job_waits() -> None:
 
 def test_a_time_out_does_not_wait_for_a_lab_node_that_is_away() -> None:
     with gg.local(hosts=1, memory="64MiB") as lab:
-        a, b = large()
-        job = lab.submit("matmul", a=a, b=b)
+        job = waiting(lab)
         lab.network.lab.kill()
         started = time.monotonic()
         with pytest.raises(gg.TimeoutError, match=r"does not answer|away"):
