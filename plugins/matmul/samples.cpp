@@ -37,27 +37,35 @@ SampledEntries::SampledEntries(const Product& product, std::int64_t count, std::
 void SampledEntries::start() { sums_.assign(entries_.size() / size(kSampleLanes), SampleSums{}); }
 
 void SampledEntries::gather(std::int64_t p, std::int64_t t, std::int64_t rows) {
-  const Tensor& b = product_.b;
+  // Copies of members: the bytes that are stored might be theirs, for all that the compiler knows.
+  const std::int64_t stride = product_.b.stride(0);
+  const std::int64_t* const offsets = offsets_.data();
+  const std::size_t count = offsets_.size();
+  const std::byte* from = product_.b.bytes() + (p + t) * stride;
   auto copy = [&]<std::size_t item>() {
-    const std::size_t width = entries_.size() * item;
+    const std::size_t width = count * item;
+    std::byte* into = gathered_.data() + size(t) * width;
     // Four rows at a time: an offset that is read serves all of them.
-    constexpr std::int64_t kTogether = 4;
     std::int64_t i = 0;
-    auto some = [&]<std::size_t count>() {
-      const std::byte* const from = b.bytes() + (p + t + i) * b.stride(0);
-      std::byte* into = gathered_.data() + size(t + i) * width;
-      for (const std::int64_t offset : offsets_) {
-        for (std::size_t row = 0; row < count; ++row) {
-          std::memcpy(into + row * width,
-                      from + offset + static_cast<std::int64_t>(row) * b.stride(0), item);
-        }
-        into += item;
+    for (; i + 4 <= rows; i += 4, from += 4 * stride, into += 4 * width) {
+      const std::byte* const second = from + stride;
+      const std::byte* const third = second + stride;
+      const std::byte* const fourth = third + stride;
+      for (std::size_t e = 0; e < count; ++e) {
+        std::byte* const to = into + e * item;
+        std::memcpy(to, from + offsets[e], item);
+        std::memcpy(to + width, second + offsets[e], item);
+        std::memcpy(to + 2 * width, third + offsets[e], item);
+        std::memcpy(to + 3 * width, fourth + offsets[e], item);
       }
-    };
-    for (; i + kTogether <= rows; i += kTogether) some.template operator()<kTogether>();
-    for (; i < rows; ++i) some.template operator()<1>();
+    }
+    for (; i < rows; ++i, from += stride, into += width) {
+      for (std::size_t e = 0; e < count; ++e) {
+        std::memcpy(into + e * item, from + offsets[e], item);
+      }
+    }
   };
-  const std::size_t item = b.item_size();
+  const std::size_t item = product_.b.item_size();
   if (item == 2) copy.operator()<2>();
   if (item == 4) copy.operator()<4>();
   if (item == 8) copy.operator()<8>();

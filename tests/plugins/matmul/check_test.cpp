@@ -98,6 +98,25 @@ TEST(Honest, LongSumsStridedOperandsAndOtherResultTypes) {
   }
 }
 
+// From 2048 columns on, blocks of 512 columns and as many lanes: other loops than below.
+TEST(Honest, WideProductsOfEveryBlockCount) {
+  std::mt19937_64 random(14);
+  for (const std::int64_t n : {2047, 2048, 2065, 2700, 4099}) {
+    for (const goblin_dtype_v1 type : {GOBLIN_F32, GOBLIN_F64, GOBLIN_C64}) {
+      for (const Data data : {Data::kNormal, Data::kUniform, Data::kCancelling, Data::kConstant}) {
+        Work work(type, 131, n, 517, data, random);
+        EXPECT_EQ(work.check(random), Verdict::kAccept)
+            << dtype_name(type) << " n " << n << " data " << static_cast<int>(data);
+        if (type != GOBLIN_F32 || data == Data::kConstant) continue;
+        // Well above the bound of a block, in any column.
+        float& element = work.c32()[random() % static_cast<std::uint64_t>(131 * n)];
+        element += data == Data::kCancelling ? 1e5F : 1;
+        EXPECT_EQ(work.check(random), Verdict::kReject) << " n " << n;
+      }
+    }
+  }
+}
+
 TEST(Honest, NonFiniteAndHugeInputs) {
   std::mt19937_64 random(3);
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY, 3e38F, 1e30F, 1e-42F}) {
