@@ -129,6 +129,32 @@ TEST(Tiling, TwoLargeHostsGetHalfOfAAndAllOfB) {
   }
 }
 
+TEST(Tiling, SmallJobsGetFewLargeTilesAndLargeOnesEnoughToOverlap) {
+  struct Case {
+    std::int64_t n;
+    std::int64_t fewest, most;
+  };
+  for (const auto& [n, fewest, most] : {Case{2048, 2, 4}, {4096, 4, 4}, {8192, 8, 16}}) {
+    const Problem problem = problem_of(GOBLIN_F32, {n, n}, {n, n});
+    for (const std::uint64_t mib : {256, 1024}) {
+      const Capacity c = capacity(mib, 2);
+      const Tiling tiling = *choose_tiling(problem, c);
+      const Grid grid(problem, tiling);
+      EXPECT_GE(grid.cells(), fewest) << n;
+      EXPECT_LE(grid.cells(), most) << n;
+      EXPECT_EQ(grid.cells() % 2, 0) << n;  // as many for each host
+      // No plan that keeps k whole moves less: A, twice B (or the reverse), C.
+      const Forecast cost = forecast(grid, c);
+      const double matrix = static_cast<double>(n * n) * 4;
+      EXPECT_DOUBLE_EQ(cost.input_bytes + cost.output_bytes, 4 * matrix);
+      // Each operand is read once for every tile beside another: at 4096, 2A + 2B + C.
+      if (n == 4096) {
+        EXPECT_DOUBLE_EQ(cost.check_bytes, 5 * matrix);
+      }
+    }
+  }
+}
+
 TEST(Tiling, ForecastIsWhatRegionsReceive) {
   for (const auto& [m, n, k, mib, hosts] :
        std::vector<std::array<std::int64_t, 5>>{{8192, 8192, 8192, 256, 2},
