@@ -243,7 +243,9 @@ Workers::Workers() : pool_(new (std::nothrow) Pool) {}
 Workers::~Workers() {
   // There is nobody to join in a forked child, and condition variables remember the parent's
   // waiters.
-  if (pool_ != nullptr && !pool_->mine()) static_cast<void>(pool_.release());
+  if (pool_ != nullptr && !pool_->mine()) {
+    [[maybe_unused]] const Pool* const left_alone = pool_.release();
+  }
 }
 
 std::int64_t Workers::started() const {
