@@ -150,39 +150,36 @@ class SqliteJournal final : public LabJournal {
     return changed == 0 ? no_job(job) : Result<void>();
   }
 
-  Result<std::vector<JobRecord>> jobs() override {
-    std::vector<JobRecord> list;
-    GOBLIN_TRY(auto row, database_->query(
-                             "SELECT job,token,kind,plugin,kind_index,description,policy,replicas,"
-                             "weight,plan_state,state,status,message,created_unix_ms,summary"
-                             " FROM jobs ORDER BY job"));
+// One list of columns for both queries; the parameter is a literal, as query() wants it.
+#define GOBLIN_JOB_COLUMNS                                                                       \
+  "SELECT job,token,kind,plugin,kind_index,description,policy,replicas,weight,plan_state,state," \
+  "status,message,created_unix_ms,summary FROM jobs "
+  Result<void> visit_jobs(const std::function<void(JobRecord)>& visit) override {
+    GOBLIN_TRY(auto row, database_->query(GOBLIN_JOB_COLUMNS "ORDER BY job"));
     for (;;) {
       GOBLIN_TRY(const bool found, row.step());
       if (!found) {
-        return list;
+        return {};
       }
-      JobRecord& job = list.emplace_back();
-      job.job = row.number(0);
-      GOBLIN_TRY_VOID(row.fixed(1, job.token));
-      job.kind = row.text(2);
-      GOBLIN_TRY_VOID(row.fixed(3, job.plugin.bytes));
-      job.kind_index = static_cast<std::uint32_t>(row.number(4));
-      GOBLIN_TRY_VOID(checked(decode_description(row.blob(5), job), job.job));
-      job.replicas = static_cast<std::uint32_t>(row.number(7));
-      job.weight = static_cast<std::uint32_t>(row.number(8));
-      if (!row.is_null(9)) {
-        GOBLIN_TRY(job.plan_state, checked(unseal(row.blob(9)), job.job));
-      }
-      if (row.integer(6) < 0 || row.integer(6) > 3 || row.integer(10) < 1 || row.integer(10) > 6) {
-        return fail(database_->damaged("policy or state of job " + std::to_string(job.job)));
-      }
-      job.policy = static_cast<wire::Policy>(row.integer(6));
-      job.state = static_cast<wire::JobState>(row.integer(10));
-      job.status = static_cast<std::int32_t>(row.integer(11));
-      job.message = row.text(12);
-      job.created_unix_ms = row.integer(13);
-      GOBLIN_TRY(job.summary, checked(unseal(row.blob(14)), job.job));
+      GOBLIN_TRY(JobRecord job, read_job(row));
+      visit(std::move(job));
     }
+  }
+
+  Result<JobRecord> job(std::uint64_t number) override {
+    GOBLIN_TRY(auto row, database_->query(GOBLIN_JOB_COLUMNS "WHERE job=?", number));
+    GOBLIN_TRY(const bool found, row.step());
+    if (!found) {
+      return fail(no_job(number).error());
+    }
+    return read_job(row);
+  }
+#undef GOBLIN_JOB_COLUMNS
+
+  Result<std::vector<JobRecord>> jobs() override {
+    std::vector<JobRecord> list;
+    GOBLIN_TRY_VOID(visit_jobs([&list](JobRecord job) { list.push_back(std::move(job)); }));
+    return list;
   }
 
   Result<std::vector<AcceptedRecord>> accepted(std::uint64_t job) override {
@@ -232,6 +229,31 @@ class SqliteJournal final : public LabJournal {
   }
 
  private:
+  Result<JobRecord> read_job(Database::Query& row) {
+    JobRecord job;
+    job.job = row.number(0);
+    GOBLIN_TRY_VOID(row.fixed(1, job.token));
+    job.kind = row.text(2);
+    GOBLIN_TRY_VOID(row.fixed(3, job.plugin.bytes));
+    job.kind_index = static_cast<std::uint32_t>(row.number(4));
+    GOBLIN_TRY_VOID(checked(decode_description(row.blob(5), job), job.job));
+    job.replicas = static_cast<std::uint32_t>(row.number(7));
+    job.weight = static_cast<std::uint32_t>(row.number(8));
+    if (!row.is_null(9)) {
+      GOBLIN_TRY(job.plan_state, checked(unseal(row.blob(9)), job.job));
+    }
+    if (row.integer(6) < 0 || row.integer(6) > 3 || row.integer(10) < 1 || row.integer(10) > 6) {
+      return fail(database_->damaged("policy or state of job " + std::to_string(job.job)));
+    }
+    job.policy = static_cast<wire::Policy>(row.integer(6));
+    job.state = static_cast<wire::JobState>(row.integer(10));
+    job.status = static_cast<std::int32_t>(row.integer(11));
+    job.message = row.text(12);
+    job.created_unix_ms = row.integer(13);
+    GOBLIN_TRY(job.summary, checked(unseal(row.blob(14)), job.job));
+    return job;
+  }
+
   Result<AcceptedRecord> read_accepted(const Database::Query& row, std::uint64_t job) const {
     AcceptedRecord record;
     record.job = job;

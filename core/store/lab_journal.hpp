@@ -5,6 +5,7 @@
 // power as well when `synchronous` is full.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,10 @@ class LabJournal {
   virtual Result<void> forget_job(std::uint64_t job) = 0;
 
   virtual Result<std::vector<JobRecord>> jobs() = 0;
+  /// The same one at a time, in order: summaries and states of planners need not all be in memory.
+  virtual Result<void> visit_jobs(const std::function<void(JobRecord)>& visit) = 0;
+  /// kNotFound when there is none of that number.
+  virtual Result<JobRecord> job(std::uint64_t number) = 0;
   /// In the order in which they were accepted.
   virtual Result<std::vector<AcceptedRecord>> accepted(std::uint64_t job) = 0;
   /// One of them; kNotFound when the task is not accepted.

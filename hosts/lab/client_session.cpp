@@ -153,7 +153,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::reply_to(wire::RequestBody bod
     co_return wire::ReplyBody(wire::Ok{});
   }
   if (auto* explain = std::get_if<wire::ExplainJob>(&body)) {
-    GOBLIN_CO_TRY(wire::Explanation explanation, engine_.explain(explain->job));
+    GOBLIN_CO_TRY(wire::Explanation explanation, co_await engine_.explain(explain->job));
     co_return wire::ReplyBody(std::move(explanation));
   }
   if (auto* forget = std::get_if<wire::ForgetJob>(&body)) {

@@ -351,6 +351,11 @@ void Engine::on(const scheduler::Incident& action) {
 void Engine::note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
                            std::string detail) {
   constexpr std::size_t kKept = 1000;
+  constexpr std::size_t kDetail = 1000;  // a plugin's words: all incidents must fit one reply
+  if (detail.size() > kDetail) {
+    detail.resize(kDetail);
+    detail += " …";
+  }
   ++job.incident_count;
   if (job.incidents.size() < kKept) {
     job.incidents.push_back({task, host, std::move(what), std::move(detail)});

@@ -107,7 +107,7 @@ class Engine {
   net::Task<Result<wire::ReplyBody>> submit(wire::Submit submit, std::vector<net::UniqueFd> fds);
   Result<wire::JobStatus> status(std::uint64_t job) const;
   wire::JobList jobs() const;
-  Result<wire::Explanation> explain(std::uint64_t job) const;
+  net::Task<Result<wire::Explanation>> explain(std::uint64_t job);
   net::Task<Result<void>> cancel(std::uint64_t job);
   net::Task<Result<Outputs>> result(std::uint64_t job);
   net::Task<Result<void>> forget(std::uint64_t job);
@@ -186,6 +186,7 @@ class Engine {
   void note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
                      std::string detail);
   JobPtr find_job(std::uint64_t job) const;
+  const HostEntry* find_connected(const wire::Digest& pin) const;
   /// A key keeps its number for as long as the engine lives.
   scheduler::HostId id_of(const wire::Digest& pin);
   wire::Digest pin_of(scheduler::HostId host) const;
@@ -205,6 +206,8 @@ class Engine {
   /// Whether nobody cut, removed or replaced the researcher's files that the job writes to.
   net::Task<Result<void>> out_files_hold(JobPtr job);
   /// Staged inputs, and outputs if asked for, of a job.
+  /// Only what a job that has ended still needs in memory; the journal has the rest.
+  static void trim(store::JobRecord& record);
   static std::vector<std::uint64_t> stages_of(const Job& job, bool outputs_too);
   net::Task<void> remove_stages(std::vector<std::uint64_t> stages);
   net::Task<void> forget_old();

@@ -82,6 +82,7 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   wire::Reply summary;
   wire::Explanation told = explain_job(*job);
   told.status.state = state;
+  wire::JobStatus last = told.status;
   summary.body = std::move(told);
   auto write = [job, state, bytes = encode(summary)](store::LabJournal& journal) {
     return journal.set_job_state(job->record.job, state, job->record.status, job->record.message,
@@ -104,9 +105,30 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   }
   // Only now may a client see the end: what it sees is what a restart would show.
   job->record.state = state;
+  const std::string message = job->record.message;
+  if (written) {
+    job->told = std::move(last);
+    job->shares.clear();
+    job->incidents = {};
+    trim(job->record);
+  }
   logger_.info("job " + std::to_string(number) + " has ended" +
-               (job->record.message.empty() ? "" : ": " + job->record.message));
+               (message.empty() ? "" : ": " + message));
   touch(*job);
+}
+
+void Engine::trim(store::JobRecord& record) {
+  record.plan_state.reset();
+  record.summary = {};
+  record.params = {};
+  record.output_files = {};
+  // Staged inputs are named by number until their files are gone.
+  for (auto& input : record.inputs) {
+    input.name = {};
+    input.path = {};
+    input.shape = {};
+    input.strides = {};
+  }
 }
 
 net::Task<Result<void>> Engine::cancel(std::uint64_t number) {

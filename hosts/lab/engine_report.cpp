@@ -2,9 +2,26 @@
 // What people see of jobs and hosts.
 #include <algorithm>
 
+#include "core/wire/bounds.hpp"
 #include "hosts/lab/engine.hpp"
 
 namespace goblin::lab {
+namespace {
+
+/// Lists end before this: a reply may have 4 MiB.
+constexpr std::size_t kListBytes = 3u << 20;
+
+std::size_t most_bytes(const wire::JobStatus& status) {
+  std::size_t bytes = 320 + status.kind.size() + status.message.size();
+  for (const auto& output : status.outputs) {
+    bytes += 128 + output.name.size() + 8 * output.spec.shape.size();
+  }
+  return bytes;
+}
+
+std::size_t most_bytes(const wire::HostReport& report) { return 320 + report.reason.size(); }
+
+}  // namespace
 
 std::string Engine::why_unplanned() const {
   if (hosts_.empty()) {
@@ -21,7 +38,7 @@ std::string Engine::why_unplanned() const {
 
 wire::JobStatus Engine::status_of(const Job& job) const {
   if (job.told) {
-    return job.told->status;
+    return *job.told;
   }
   wire::JobStatus status;
   status.job = job.record.job;
@@ -75,35 +92,47 @@ Result<wire::JobStatus> Engine::status(std::uint64_t number) const {
 
 wire::JobList Engine::jobs() const {
   wire::JobList list;
-  for (const auto& [number, job] : jobs_) {
-    list.jobs.push_back(status_of(*job));
+  std::size_t bytes = 0;
+  for (auto it = jobs_.rbegin(); it != jobs_.rend(); ++it) {  // the newest, if not all fit a reply
+    wire::JobStatus status = status_of(*it->second);
+    bytes += most_bytes(status);
+    if (bytes > kListBytes || list.jobs.size() == wire::kMaxJobs) {
+      break;
+    }
+    list.jobs.push_back(std::move(status));
   }
+  std::reverse(list.jobs.begin(), list.jobs.end());
   return list;
 }
 
 wire::Explanation Engine::explain_job(const Job& job) const {
-  if (job.told) {
-    return *job.told;
-  }
   wire::Explanation out;
   out.status = status_of(job);
   out.policy = job.record.policy;
   out.replicas = job.record.replicas;
-  for (const auto& [pin, share] : job.shares) {
-    wire::HostReport report;
-    report.host = pin;
-    report.connected = std::any_of(hosts_.begin(), hosts_.end(), [&](const auto& host) {
-      return host.second.port->pin() == pin;
-    });
-    report.accepted = share.accepted;
-    report.refused = share.refused;
-    report.failed = share.failed;
-    report.compute_us = share.compute_us;
-    report.bytes_received = share.bytes_received;
-    report.peak_bytes = share.peak_bytes;
-    report.quarantined = share.quarantined;
-    report.reason = share.reason;
-    out.hosts.push_back(std::move(report));
+  std::size_t bytes = 0;
+  // Who was refused first: not all may fit a reply.
+  for (const bool refused : {true, false}) {
+    for (const auto& [pin, share] : job.shares) {
+      if ((share.refused > 0 || share.quarantined) != refused) {
+        continue;
+      }
+      wire::HostReport report;
+      report.host = pin;
+      report.connected = find_connected(pin) != nullptr;
+      report.accepted = share.accepted;
+      report.refused = share.refused;
+      report.failed = share.failed;
+      report.compute_us = share.compute_us;
+      report.bytes_received = share.bytes_received;
+      report.peak_bytes = share.peak_bytes;
+      report.quarantined = share.quarantined;
+      report.reason = share.reason;
+      bytes += most_bytes(report);
+      if (bytes <= kListBytes / 2 && out.hosts.size() < wire::kMaxHosts) {
+        out.hosts.push_back(std::move(report));
+      }
+    }
   }
   out.incidents = job.incidents;
   out.incident_count = job.incident_count;
@@ -131,39 +160,68 @@ Engine::Footprint Engine::footprint() const {
   return out;
 }
 
-Result<wire::Explanation> Engine::explain(std::uint64_t number) const {
+net::Task<Result<wire::Explanation>> Engine::explain(std::uint64_t number) {
   const auto job = find_job(number);
   if (!job) {
-    return fail(Code::kNotFound, "there is no job " + std::to_string(number));
+    co_return fail(Code::kNotFound, "there is no job " + std::to_string(number));
   }
-  return explain_job(*job);
+  if (!job->told) {
+    co_return explain_job(*job);
+  }
+  auto record =
+      co_await with_journal([number](store::LabJournal& journal) { return journal.job(number); });
+  if (!record) {
+    co_return fail(std::move(record).error());
+  }
+  auto summary = wire::decode_reply(record->summary);
+  auto* told = summary ? std::get_if<wire::Explanation>(&summary->body) : nullptr;
+  if (told == nullptr) {
+    co_return fail(Code::kCorrupt, "the journal's explanation of job " + std::to_string(number) +
+                                       " cannot be read");
+  }
+  co_return std::move(*told);
 }
 
 wire::HostList Engine::hosts() const {
   wire::HostList list;
-  for (const auto& [pin, past] : past_hosts_) {
-    wire::HostReport report = past;
-    report.host = pin;
-    const auto live = std::find_if(hosts_.begin(), hosts_.end(), [&](const auto& host) {
-      return host.second.port->pin() == pin;
-    });
-    report.connected = live != hosts_.end();
-    if (report.connected) {
-      const HostEntry& entry = live->second;
-      const auto counts = scheduler_->host_counts(live->first);
-      report.validator = entry.trusted;
-      report.capacity = entry.capacity;
-      report.state = entry.state;
-      report.leases = counts.leases;
-      report.bytes_sent += entry.port->bytes_sent();
-      report.bytes_received += entry.port->bytes_received();
-      report.reason = counts.idle_reason;
-    } else {
-      report.reason = "not connected";
+  std::size_t bytes = 0;
+  const auto add = [&](wire::HostReport report) {
+    bytes += most_bytes(report);
+    if (bytes <= kListBytes && list.hosts.size() < wire::kMaxHosts) {
+      list.hosts.push_back(std::move(report));
     }
-    list.hosts.push_back(std::move(report));
+  };
+  // Those that are here first: not all that ever were may fit a reply.
+  for (const bool here : {true, false}) {
+    for (const auto& [pin, past] : past_hosts_) {
+      const HostEntry* const live = find_connected(pin);
+      if ((live != nullptr) != here) {
+        continue;
+      }
+      wire::HostReport report = past;
+      report.host = pin;
+      report.connected = here;
+      report.reason = "not connected";
+      if (live != nullptr) {
+        const auto counts = scheduler_->host_counts(host_ids_.at(pin));
+        report.validator = live->trusted;
+        report.capacity = live->capacity;
+        report.state = live->state;
+        report.leases = counts.leases;
+        report.bytes_sent += live->port->bytes_sent();
+        report.bytes_received += live->port->bytes_received();
+        report.reason = counts.idle_reason;
+      }
+      add(std::move(report));
+    }
   }
   return list;
+}
+
+const Engine::HostEntry* Engine::find_connected(const wire::Digest& pin) const {
+  const auto id = host_ids_.find(pin);
+  const auto host = id == host_ids_.end() ? hosts_.end() : hosts_.find(id->second);
+  return host == hosts_.end() ? nullptr : &host->second;
 }
 
 net::Task<Result<wire::KindList>> Engine::kinds() {

@@ -17,6 +17,21 @@ wire::TensorAt type_only(const wire::JobInput& input) {
   return at;
 }
 
+wire::JobStatus ended_status(const store::JobRecord& record) {
+  if (auto summary = wire::decode_reply(record.summary)) {
+    if (auto* told = std::get_if<wire::Explanation>(&summary->body)) {
+      return std::move(told->status);
+    }
+  }
+  wire::JobStatus status;  // what is left without a summary
+  status.job = record.job;
+  status.kind = record.kind;
+  status.state = record.state;
+  status.status = record.status;
+  status.message = record.message;
+  return status;
+}
+
 /// Staged outputs of a job that does not come to be.
 std::vector<std::uint64_t> outputs_of(const Job& job) {
   std::vector<std::uint64_t> stages = job.record.output_stages;
@@ -156,14 +171,34 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
 }
 
 net::Task<Result<void>> Engine::restore() {
-  auto records = co_await with_journal([](store::LabJournal& journal) { return journal.jobs(); });
-  if (!records) {
-    co_return fail(std::move(records).error());
+  struct Loaded {
+    store::JobRecord record;
+    std::optional<wire::JobStatus> told;
+  };
+  // One record at a time: of a job that has ended its status is kept, nothing else.
+  auto load = [](store::LabJournal& journal) -> Result<std::vector<Loaded>> {
+    std::vector<Loaded> jobs;
+    GOBLIN_TRY_VOID(journal.visit_jobs([&jobs](store::JobRecord record) {
+      Loaded job;
+      if (is_ended(record.state)) {
+        job.told = ended_status(record);
+        trim(record);
+      }
+      job.record = std::move(record);
+      jobs.push_back(std::move(job));
+    }));
+    return jobs;
+  };
+  auto loaded = co_await with_journal(load);
+  if (!loaded) {
+    co_return fail(std::move(loaded).error());
   }
   std::set<std::uint64_t> named;
-  for (auto& record : *records) {
-    auto job = std::make_shared<Job>(loop_, staging_);
-    job->record = std::move(record);
+  for (auto& one : *loaded) {
+    const auto job = std::make_shared<Job>(loop_, staging_);
+    job->record = std::move(one.record);
+    job->told = std::move(one.told);
+    job->ended = is_ended(job->record.state);
     const std::uint64_t number = job->record.job;
     for (const auto& input : job->record.inputs) {
       if (input.storage == wire::Storage::kStaged) {
@@ -172,13 +207,7 @@ net::Task<Result<void>> Engine::restore() {
     }
     named.insert(job->record.output_stages.begin(), job->record.output_stages.end());
     jobs_.emplace(number, job);
-    if (is_ended(job->record.state)) {
-      job->ended = true;
-      if (auto old = wire::decode_reply(job->record.summary)) {
-        if (auto* told = std::get_if<wire::Explanation>(&old->body)) {
-          job->told = std::move(*told);
-        }
-      }
+    if (job->ended) {
       continue;
     }
     auto accepted = co_await with_journal(

@@ -119,7 +119,8 @@ struct Job {
   std::int64_t started_us = 0, ended_us = 0;            ///< loop's clock
   std::uint64_t version = 0;                            ///< grows with every visible change
   net::Event changed;
-  std::optional<wire::Explanation> told;  ///< of an earlier run of the lab node
+  /// Once it has ended and the journal has its explanation: all that is kept of it in memory.
+  std::optional<wire::JobStatus> told;
 };
 
 }  // namespace goblin::lab

@@ -41,6 +41,22 @@ TEST_F(LabJournalTest, JobsComeBackWholeAfterReopening) {
   expect_same((*jobs)[1], second);
 }
 
+TEST_F(LabJournalTest, OneJobByItsNumber) {
+  add(1);
+  JobRecord second = sample_job(2);
+  second.summary = random_bytes(50, 2);
+  EXPECT_EQ(journal_->add_job(second).value(), 2u);
+  open();
+  const auto job = journal_->job(2);
+  GOBLIN_ASSERT_OK(job);
+  EXPECT_EQ(job->job, 2u);
+  expect_same(*job, second);
+  GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->job(3));
+  std::vector<std::uint64_t> visited;
+  GOBLIN_ASSERT_OK(journal_->visit_jobs([&](JobRecord record) { visited.push_back(record.job); }));
+  EXPECT_EQ(visited, (std::vector<std::uint64_t>{1, 2}));
+}
+
 TEST_F(LabJournalTest, RepeatedTokenIsTheSameJob) {
   EXPECT_EQ(add(7), 1u);
   JobRecord again = sample_job(7);

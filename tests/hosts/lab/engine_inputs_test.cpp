@@ -45,7 +45,9 @@ TEST_F(EngineInputsTest, AChangedInputFailsTheJobAndCostsTheHostNothing) {
       EXPECT_THAT(status(*job).message, HasSubstr("array 'x' was changed while the job"));
       EXPECT_EQ(report(*host).failed, 0u);
       EXPECT_EQ(report(*host).reason, "there is no job");
-      EXPECT_EQ(engine_->explain(*job)->incident_count, 0u);
+      const auto explained = co_await engine_->explain(*job);
+      CO_ASSERT(explained);
+      EXPECT_EQ(explained->incident_count, 0u);
       EXPECT_EQ(host->leases.size(), 1u) << "nobody else was asked for it";
     });
   }
@@ -62,7 +64,9 @@ TEST_F(EngineInputsTest, AHostThatIsWrongAboutAnInputFails) {
     }
     CO_ASSERT_UNTIL(host->leases.size() == 2);
     EXPECT_EQ(report(*host).failed, 1u);
-    EXPECT_EQ(engine_->explain(*job)->incident_count, 1u);
+    const auto explained = co_await engine_->explain(*job);
+    CO_ASSERT(explained);
+    EXPECT_EQ(explained->incident_count, 1u);
     commit(*host, host->leases[1], doubled(kLength));
     CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
   });

@@ -161,5 +161,64 @@ TEST_F(EngineJobsTest, FailedStartsLeaveNothingBehind) {
   });
 }
 
+/// What an ended job leaves in memory is its status; the journal has the rest, also after a
+/// restart.
+TEST_F(EngineJobsTest, EndedJobsAreExplainedFromTheJournal) {
+  std::uint64_t done = 0;
+  std::uint64_t cancelled = 0;
+  wire::Digest pin;
+  const auto look = [&]() -> net::Task<void> {
+    const auto told = co_await engine_->explain(done);
+    CO_ASSERT(told);
+    EXPECT_EQ(told->status.state, wire::JobState::kDone);
+    EXPECT_EQ(told->status.tasks_accepted, 1u);
+    EXPECT_EQ(told->policy, wire::Policy::kAlgebraic);
+    EXPECT_EQ(told->incident_count, 1u);
+    CO_ASSERT(told->incidents.size() == 1);
+    EXPECT_EQ(told->incidents[0].what, "handed back");
+    CO_ASSERT(told->hosts.size() == 1);
+    EXPECT_EQ(told->hosts[0].host, pin);
+    EXPECT_EQ(told->hosts[0].accepted, 1u);
+    EXPECT_EQ(status(done).outputs.size(), 1u);
+    EXPECT_EQ(status(done).kind, "faulty/1");
+    const auto gone = co_await engine_->explain(cancelled);
+    CO_ASSERT(gone);
+    EXPECT_EQ(gone->status.state, wire::JobState::kCancelled);
+    EXPECT_EQ(gone->status.message, "the job was cancelled");
+    const auto jobs = engine_->jobs().jobs;
+    CO_ASSERT(jobs.size() == 2);
+    EXPECT_EQ(jobs[0].job, done);
+    EXPECT_EQ(jobs[1].job, cancelled);
+    const auto none = co_await engine_->explain(77);
+    EXPECT_FALSE(none);
+  };
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    pin = host->pin();
+    const auto job = co_await submit_doubling(kLength);
+    CO_ASSERT(job);
+    done = *job;
+    CO_ASSERT_UNTIL(!host->leases.empty());
+    hand_back(*host, host->leases[0].lease, Code::kUnavailable);
+    CO_ASSERT_UNTIL(host->leases.size() == 2);
+    commit(*host, host->leases[1], doubled(kLength));
+    CO_ASSERT_UNTIL(status(done).state == wire::JobState::kDone);
+    const auto other = co_await submit_doubling(kLength);
+    CO_ASSERT(other);
+    cancelled = *other;
+    EXPECT_TRUE(co_await engine_->cancel(cancelled));
+    co_await look();
+  });
+  run([&]() -> net::Task<void> {
+    co_await look();
+    const auto result = co_await engine_->result(done);
+    CO_ASSERT(result);
+    EXPECT_EQ(result->fds.size(), 1u);
+    EXPECT_TRUE(co_await engine_->forget(done));
+    EXPECT_TRUE(co_await engine_->forget(cancelled));
+    EXPECT_THAT(staged_files(), IsEmpty());
+  });
+}
+
 }  // namespace
 }  // namespace goblin::lab::test
