@@ -155,12 +155,6 @@ wire::AcceptedTask Plan::accept(const wire::AcceptTask& task, Tensors outputs) {
   if (planned.error() != nullptr) {
     return refuse(outcome(*planned.error()));
   }
-  if (task.has_outputs && outputs.list.size() != task.task.outputs.size()) {
-    return refuse({GOBLIN_INVALID_ARGUMENT, "task " + std::to_string(answer.id) + " has " +
-                                                std::to_string(task.task.outputs.size()) +
-                                                " outputs; " + std::to_string(outputs.list.size()) +
-                                                " came in"});
-  }
   std::uint32_t disposition = 0;
   Outcome said = call_plugin([&](goblin_text_v1* message) {
     return kind_.planner_accept(planner_, planned.get(),
@@ -190,11 +184,6 @@ wire::Done Plan::recall(const wire::Recall& request, const Tensors& outputs) {
   }
   if (kind_.planner_recall == nullptr) {
     return {GOBLIN_UNSUPPORTED, "this kind gives no results back"};
-  }
-  if (outputs.list.size() != request.task.outputs.size()) {
-    return {GOBLIN_INVALID_ARGUMENT, "the task has " + std::to_string(request.task.outputs.size()) +
-                                         " outputs; there is room for " +
-                                         std::to_string(outputs.list.size())};
   }
   const Outcome said = call_plugin([&](goblin_text_v1* message) {
     return kind_.planner_recall(planner_, planned.get(), outputs.list.data(), outputs.list.size(),

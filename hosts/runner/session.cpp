@@ -41,6 +41,27 @@ Message failed(const Error& error) {
   return message;
 }
 
+std::string task_name(std::uint64_t id) { return "task " + std::to_string(id); }
+
+/// Is there a tensor of the right type for each of these outputs?
+Result<void> expect_types(std::span<const wire::TensorAt> tensors,
+                          std::span<const wire::TensorSpec> outputs, const std::string& what) {
+  if (tensors.size() != outputs.size()) {
+    return fail(Code::kInvalidArgument, what + " has " + std::to_string(outputs.size()) +
+                                            " outputs; tensors for " +
+                                            std::to_string(tensors.size()) + " were given");
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (tensors[i].dtype != outputs[i].dtype || tensors[i].shape != outputs[i].shape) {
+      return fail(Code::kInvalidArgument, "output " + std::to_string(i) + " of " + what + " is " +
+                                              describe_type(outputs[i].dtype, outputs[i].shape) +
+                                              "; the tensor for it is " +
+                                              describe_type(tensors[i].dtype, tensors[i].shape));
+    }
+  }
+  return {};
+}
+
 /// Runs a handler that allocates; memory may be capped.
 template <typename Message, typename Handler>
 Message guarded(Handler&& handler) {
@@ -113,8 +134,12 @@ Result<std::optional<Answer>> Session::handle(Incoming frame) {
                         return failed<wire::Done>(no_plan);
                       }
                       auto outputs = segments_.resolve(request.outputs, Access::kWrite, "output");
-                      return outputs ? plan_->recall(request, *outputs)
-                                     : failed<wire::Done>(outputs.error());
+                      const auto fit = expect_types(request.outputs, request.task.outputs,
+                                                    task_name(request.task.id));
+                      if (!outputs || !fit) {
+                        return failed<wire::Done>(outputs ? fit.error() : outputs.error());
+                      }
+                      return plan_->recall(request, *outputs);
                     }));
     }
     case FrameType::kFinish: {
@@ -246,7 +271,9 @@ wire::Validated Session::validate(const wire::Validate& request) {
       }
       auto tensor = make_tensor(at.dtype, at.shape, at.strides);
       if (!tensor) {
-        return fail(tensor.error().with_context("input " + std::to_string(i)));
+        return fail(tensor.error().with_context(i < described.inputs.size()
+                                                    ? "argument '" + described.inputs[i].name + "'"
+                                                    : "input " + std::to_string(i)));
       }
       inputs.push_back(*tensor);
     }
@@ -292,19 +319,15 @@ wire::PlanOpened Session::plan_open(const wire::PlanOpen& request) {
   wire::PlanOpened opened;
   auto run = [&]() -> Result<void> {
     GOBLIN_TRY(const goblin_kind_v1* kind, this->kind(request.kind));
-    const wire::KindDescription& described = plugin_->descriptions()[request.kind];
+    // A planner is made for jobs that the kind accepts, and writes outputs of the types that it
+    // promised: whoever asks for anything else must not reach it.
+    const wire::Validated validated = validate({request.kind, request.inputs, request.params});
+    if (validated.status != GOBLIN_OK) {
+      return fail(code_from_status(validated.status), validated.message);
+    }
     GOBLIN_TRY(Tensors inputs, segments_.resolve(request.inputs, Access::kRead, "input"));
     GOBLIN_TRY(Tensors outputs, segments_.resolve(request.outputs, Access::kWrite, "output"));
-    std::vector<wire::TensorSpec> specs;
-    for (const wire::TensorAt& at : request.inputs) {
-      specs.push_back({at.dtype, at.shape});
-    }
-    GOBLIN_TRY_VOID(plugin::check_specification(described, specs, request.params));
-    if (outputs.list.size() != described.outputs.size()) {
-      return fail(Code::kInvalidArgument,
-                  "the kind has " + std::to_string(described.outputs.size()) +
-                      " outputs; there is room for " + std::to_string(outputs.list.size()));
-    }
+    GOBLIN_TRY_VOID(expect_types(request.outputs, validated.outputs, "the job"));
     plan_ = Plan::open(*kind, request, std::move(inputs), std::move(outputs), opened);
     return {};
   };
@@ -322,6 +345,12 @@ wire::Accepted Session::accept(const wire::Accept& request) {
         return failed<wire::AcceptedTask>({Code::kInvalidArgument, "no plan is open"});
       }
       auto outputs = segments_.resolve(task.outputs, Access::kRead, "output");
+      if (outputs && task.has_outputs) {
+        const auto fit = expect_types(task.outputs, task.task.outputs, task_name(task.task.id));
+        if (!fit) {
+          return failed<wire::AcceptedTask>(fit.error());
+        }
+      }
       return outputs ? plan_->accept(task, std::move(*outputs))
                      : failed<wire::AcceptedTask>(outputs.error());
     });

@@ -221,6 +221,9 @@ TEST_F(PlanTest, SpecificationsAreCheckedByNameBeforeThePluginSeesThem) {
     bad.inputs[0].shape = {2, 2};
     co_await refused(bad, "argument 'x' has 2 dimensions; expected 1");
     bad = good;
+    bad.inputs[0].strides = {INT64_MAX / 16 * 8};
+    co_await refused(bad, "argument 'x': its size does not fit");
+    bad = good;
     bad.inputs[0].dtype = 0;
     bad.inputs[0].shape.clear();
     co_await refused(bad, "argument 'x' is missing");
@@ -233,6 +236,51 @@ TEST_F(PlanTest, SpecificationsAreCheckedByNameBeforeThePluginSeesThem) {
     bad = good;
     bad.params.clear();
     co_await refused(bad, "1 inputs and 1 parameters; 1 and 0 were given");
+  });
+}
+
+TEST_F(PlanTest, TensorsOfOtherTypesNeverReachThePlanner) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    // Outputs of a job that its kind did not promise.
+    wire::PlanOpen open = open_request(kHonest, *segment);
+    open.outputs[0].shape = {kLength - 1};
+    auto opened = co_await (*client)->plan_open(open, kLong);
+    CO_ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->status, std::int32_t{GOBLIN_INVALID_ARGUMENT});
+    EXPECT_EQ(opened->message, "output 0 of the job is f64[8]; the tensor for it is f64[7]");
+    open.outputs.clear();
+    opened = co_await (*client)->plan_open(open, kLong);
+    CO_ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->message, "the job has 1 outputs; tensors for 0 were given");
+    // A job that its kind refuses.
+    opened = co_await (*client)->plan_open(open_request(kValidateThrow, *segment), kLong);
+    CO_ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->message, "thrown by validate");
+
+    // Results and rooms for them that are not what was planned.
+    opened = co_await (*client)->plan_open(open_request(kHonest, *segment), kLong);
+    CO_ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->status, GOBLIN_OK) << opened->message;
+    const auto planned = co_await (*client)->plan_next({capacity(), 4}, kLong);
+    CO_ASSERT_TRUE(planned);
+    const wire::PlannedTask task = planned->tasks.at(0);
+    const wire::Accept accept = accept_request(task, vector_at(*segment, kResult, kLength + 1));
+    const auto accepted = co_await (*client)->accept(accept, kLong);
+    CO_ASSERT_TRUE(accepted);
+    EXPECT_EQ(accepted->tasks.at(0).status, std::int32_t{GOBLIN_INVALID_ARGUMENT});
+    EXPECT_EQ(accepted->tasks[0].message,
+              "output 0 of task 1 is f64[8]; the tensor for it is f64[9]");
+    wire::Recall recall;
+    recall.task = task;
+    recall.outputs = {vector_at(*segment, kResult, kLength)};
+    recall.outputs[0].dtype = GOBLIN_I64;
+    const auto recalled = co_await (*client)->recall(recall, kLong);
+    CO_ASSERT_TRUE(recalled);
+    EXPECT_EQ(recalled->message, "output 0 of task 1 is f64[8]; the tensor for it is i64[8]");
   });
 }
 
