@@ -7,6 +7,9 @@
 namespace goblin::matmul {
 namespace {
 
+// Most columns of cells that are walked together; choose_tiling() gives no more.
+constexpr std::int64_t kMaxWalk = std::int64_t{1} << 30;
+
 constexpr std::int64_t pieces(std::int64_t extent, std::int64_t piece) {
   return (extent + piece - 1) / piece;
 }
@@ -36,6 +39,26 @@ Grid::Grid(const Problem& problem, const Tiling& tiling) : problem_(&problem), t
   const std::int64_t chunks = pieces(problem.k, numerics::kChunk);
   split_parts_ = pieces(chunks, std::max<std::int64_t>(tiling.span, 1));
   parts_ = tiling.span == 0 ? 1 : split_parts_;
+}
+
+bool is_possible(const Problem& problem, const Tiling& tiling) {
+  auto within = [](std::int64_t value, std::int64_t least, std::int64_t most) {
+    return value >= least && value <= most;
+  };
+  const auto axes = static_cast<std::int64_t>(problem.batch.size());
+  if (!within(tiling.tile_rows, 1, problem.m) || !within(tiling.tile_columns, 1, problem.n) ||
+      !within(tiling.group_axis, 0, std::max<std::int64_t>(axes - 1, 0)) ||
+      !within(tiling.span, 0, pieces(problem.k, numerics::kChunk)) ||
+      !within(tiling.walk_width, 1, kMaxWalk)) {
+    return false;
+  }
+  const std::int64_t items =
+      axes == 0 ? 1 : problem.batch[static_cast<std::size_t>(tiling.group_axis)];
+  if (!within(tiling.group, 1, items)) return false;
+  const Grid grid(problem, tiling);
+  return grid.cells() <= kMaxCells && grid.cells() <= kMaxTasks / grid.split_parts() &&
+         within(tiling.regions_down, 1, std::min(grid.rows(), kMaxRegions)) &&
+         within(tiling.regions_across, 1, std::min(grid.columns(), kMaxRegions));
 }
 
 Box Grid::cell(std::int64_t index) const {

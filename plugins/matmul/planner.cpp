@@ -80,14 +80,11 @@ Result<std::unique_ptr<Planner>> MatmulPlanner::create(
     }
     std::memcpy(&version, state->data(), sizeof version);
     std::memcpy(&tiling, state->data() + sizeof version, sizeof tiling);
-    const auto axes = static_cast<std::int64_t>(problem.batch.size());
-    if (version != kStateVersion || tiling.tile_rows < 1 || tiling.tile_columns < 1 ||
-        tiling.group < 1 || tiling.group_axis < 0 ||
-        tiling.group_axis >= std::max<std::int64_t>(axes, 1) || tiling.span < 0 ||
-        tiling.regions_down < 1 || tiling.regions_across < 1 || tiling.walk_width < 1) {
+    if (version != kStateVersion || (!problem.trivial() && !is_possible(problem, tiling))) {
       return fail(Code::kCorrupt,
                   "the saved plan is not one of this version of matmul; submit the job again");
     }
+    if (problem.trivial()) tiling = {};  // nothing is cut, whatever the state says
   } else if (!problem.trivial()) {
     GOBLIN_TRY(tiling, choose_tiling(problem, capacity));
   }
@@ -115,8 +112,8 @@ Box MatmulPlanner::node_box(std::int64_t cell, std::uint32_t node) const {
   for (std::uint32_t level = depth(node); level-- > 0;) {
     const auto halves = halve(problem_, box);
     if (!halves)
-      throw Failure({Code::kInternal, "node " + std::to_string(node) + " of cell " +
-                                          std::to_string(cell) + " does not exist"});
+      throw Failure({Code::kInvalidArgument, "node " + std::to_string(node) + " of cell " +
+                                                 std::to_string(cell) + " is none of this plan"});
     box = (*halves)[node >> level & 1U];
   }
   return box;

@@ -27,9 +27,6 @@ constexpr double kUneven = 0.15;
 constexpr double kCacheBytes = 2.0 * (std::int64_t{1} << 30);
 // A host's memory when none is known yet.
 constexpr std::uint64_t kUsualMemory = std::uint64_t{256} << 20;
-constexpr std::int64_t kMaxCells = std::int64_t{1} << 28;
-constexpr std::int64_t kMaxTasks = std::int64_t{1} << 37;
-constexpr std::int64_t kMaxRegions = 64;
 // Tasks of a split along k hold chunks together up to so many bytes. Every host can hold that.
 constexpr double kSpanBytes = 2.0 * (1 << 20);
 // Extra forecast seconds that are worth a tiling which every host can hold.
@@ -49,6 +46,8 @@ std::vector<std::int64_t> sizes(std::int64_t extent) {
     if (size == 1) break;
     count = count < 16 ? count + 1 : count * 1.15;
   }
+  // Single rows and columns are what a host of least_memory() can hold.
+  if (extent > 1 && out.back() > 1) out.push_back(1);
   return out;
 }
 

@@ -24,6 +24,11 @@ double overhead_bytes(std::uint32_t threads);
 /// Peak of a host's runner while it computes the box.
 double memory_of(const Problem& problem, const Box& box, std::uint32_t threads);
 
+/// Bounds of a plan.
+inline constexpr std::int64_t kMaxCells = std::int64_t{1} << 28;
+inline constexpr std::int64_t kMaxTasks = std::int64_t{1} << 37;
+inline constexpr std::int64_t kMaxRegions = 64;
+
 /// The plan; with the problem it determines every task. 64-bit integers, so it is its own state.
 struct Tiling {
   std::int64_t tile_rows = 1;
@@ -98,6 +103,10 @@ struct Forecast {
   double seconds = 0;       ///< the sum that choose_tiling() makes small
 };
 Forecast forecast(const Grid& grid, const Capacity& capacity);
+
+/// Is it a tiling that choose_tiling() could have given for this problem? A state from a journal
+/// may be damaged; the Grid of any other tiling may overflow. The problem is not trivial.
+bool is_possible(const Problem& problem, const Tiling& tiling);
 
 /// The cheapest tiling whose tasks fit capacity.memory_bytes (and min_memory_bytes, where that
 /// costs next to nothing). kExhausted names the bytes that the smallest task needs. The problem is

@@ -201,6 +201,41 @@ TEST(Tiling, AllHostsHoldTilesWhenThatIsCheap) {
   EXPECT_LE(memory_of(problem, grid.cell(0), 1), 200.0 * (1 << 20));
 }
 
+TEST(Tiling, HostsOfTheLeastMemoryAreEnough) {
+  const std::pair<Shape, Shape> products[] = {{{70, 300}, {300, 50}},
+                                              {{1, 9000}, {9000, 97}},
+                                              {{3, 61, 5000}, {3, 5000, 67}},
+                                              {{640, 12}, {12, 640}}};
+  for (const auto& [a, b] : products) {
+    const Problem problem = problem_of(GOBLIN_F32, a, b);
+    Capacity least;
+    least.memory_bytes = static_cast<std::uint64_t>(std::ceil(least_memory(problem, 1)));
+    least.min_memory_bytes = least.memory_bytes;
+    least.hosts = 2;
+    const auto tiling = choose_tiling(problem, least);
+    ASSERT_TRUE(tiling) << tiling.error().message;
+    EXPECT_TRUE(is_possible(problem, *tiling));
+  }
+}
+
+TEST(Tiling, OnlyWhatCouldHaveBeenChosenIsPossible) {
+  const Problem problem = problem_of(GOBLIN_F32, {3, 70, 9000}, {3, 9000, 50});
+  const auto chosen = choose_tiling(problem, capacity(46, 4));
+  ASSERT_TRUE(chosen) << chosen.error().message;
+  EXPECT_TRUE(is_possible(problem, *chosen));
+  std::int64_t Tiling::*const fields[] = {
+      &Tiling::tile_rows,  &Tiling::tile_columns, &Tiling::group,          &Tiling::span,
+      &Tiling::group_axis, &Tiling::regions_down, &Tiling::regions_across, &Tiling::walk_width};
+  for (std::int64_t Tiling::*const field : fields) {
+    for (const std::int64_t value : {std::int64_t{-1}, std::int64_t{1} << 40,
+                                     std::int64_t{INT64_MAX}, std::int64_t{INT64_MIN}}) {
+      Tiling damaged = *chosen;
+      damaged.*field = value;
+      EXPECT_FALSE(is_possible(problem, damaged)) << value;
+    }
+  }
+}
+
 TEST(Tiling, LowerBoundsOfShares) {
   const Problem square = problem_of(GOBLIN_F32, {4096, 4096}, {4096, 4096});
   const double matrix = 4096.0 * 4096 * 4;
