@@ -26,47 +26,50 @@ std::uint64_t scatter(std::uint64_t i) {
 }
 std::uint64_t gather(std::uint64_t value) { return (value ^ (value >> 32)) * inverse(kOdd); }
 
+constexpr std::uint64_t kTaskBytes = 4096;
+
 class TinyPlanner final : public Planner {
  public:
   explicit TinyPlanner(const Job& job)
       : values_(job.output(0)),
         stamps_(job.output(1)),
-        count_(static_cast<std::uint64_t>(job.i64(0))),
-        in_flight_(static_cast<std::uint64_t>(job.i64(1))) {}
+        in_flight_(static_cast<std::uint64_t>(job.i64(1))),
+        done_(static_cast<std::size_t>(job.i64(0)), false) {}
 
-  Result<Progress> next(const Capacity&, TaskSink& sink) override {
+  Result<Progress> next(const Capacity& capacity, TaskSink& sink) override {
     PlannedTask task;
     task.outputs = {{GOBLIN_I64, {}}};
     task.flops = 1;
-    task.memory_bytes = 4096;
-    while (planned_ < count_ && sink.room() > 0) {
-      if (!restored_.empty() && restored_[planned_]) {
-        ++planned_;
-        continue;
+    task.memory_bytes = kTaskBytes;
+    for (; next_ < done_.size() && sink.room() > 0; ++next_) {
+      if (done_[next_]) continue;
+      if (capacity.memory_bytes < kTaskBytes) {
+        return fail(Code::kExhausted, "a task needs " + std::to_string(kTaskBytes) +
+                                          " bytes of memory; the host offers " +
+                                          std::to_string(capacity.memory_bytes));
       }
-      if (in_flight_ > 0 && planned_ - accepted_ >= in_flight_) return Progress::kWait;
-      task.id = planned_;
-      task.params = {Value(static_cast<std::int64_t>(planned_))};
-      if (in_flight_ > 0) stamps_.at<double>(static_cast<std::int64_t>(planned_)) = micros();
+      if (in_flight_ > 0 && waiting_ >= in_flight_) return Progress::kWait;
+      task.id = next_;
+      task.params = {Value(static_cast<std::int64_t>(next_))};
+      if (in_flight_ > 0) stamps_.at<double>(static_cast<std::int64_t>(next_)) = micros();
       GOBLIN_TRY_VOID(sink.emit(task));
-      ++planned_;
+      ++waiting_;
     }
-    return planned_ == count_ ? Progress::kDone : Progress::kMore;
+    return next_ == done_.size() ? Progress::kDone : Progress::kMore;
   }
 
   Result<Disposition> accept(const PlannedTask& task, std::span<const Tensor> outputs) override {
-    values_.at<std::int64_t>(place(task)) = outputs[0].at<std::int64_t>();
-    ++accepted_;
+    values_.at<std::int64_t>(place(task)) = result_of(outputs).at<std::int64_t>();
+    take(task);
     return Disposition::kMerged;
   }
   Result<void> restore(const PlannedTask& task) override {
-    restored_.resize(count_, false);
-    restored_[static_cast<std::size_t>(place(task))] = true;
-    ++accepted_;
+    (void)place(task);
+    take(task);
     return {};
   }
   Result<void> recall(const PlannedTask& task, std::span<const Tensor> outputs) override {
-    outputs[0].at<std::int64_t>() = values_.at<std::int64_t>(place(task));
+    result_of(outputs).at<std::int64_t>() = values_.at<std::int64_t>(place(task));
     return {};
   }
   Result<void> finish() override { return {}; }
@@ -78,16 +81,28 @@ class TinyPlanner final : public Planner {
         .count();
   }
   [[nodiscard]] std::int64_t place(const PlannedTask& task) const {
-    if (task.id >= count_) {
-      throw Failure({Code::kInternal, "task " + std::to_string(task.id) + " is not of this job"});
+    if (task.id >= done_.size()) {
+      throw Failure({Code::kNotFound, "task " + std::to_string(task.id) + " is not of this job"});
     }
     return static_cast<std::int64_t>(task.id);
   }
+  static const Tensor& result_of(std::span<const Tensor> outputs) {
+    if (outputs.size() != 1 || outputs[0].spec() != TensorSpec{GOBLIN_I64, {}}) {
+      throw Failure({Code::kInvalidArgument, "a task's result is one i64[]"});
+    }
+    return outputs[0];
+  }
+  void take(const PlannedTask& task) {
+    // Planned by this planner, and not accepted before (a result may come in twice).
+    if (task.id < next_ && !done_[task.id]) --waiting_;
+    done_[task.id] = true;
+  }
 
   Tensor values_, stamps_;
-  std::uint64_t count_, in_flight_;
-  std::uint64_t planned_ = 0, accepted_ = 0;
-  std::vector<bool> restored_;  ///< empty for a new job
+  std::uint64_t in_flight_;
+  std::vector<bool> done_;     ///< accepted
+  std::uint64_t next_ = 0;     ///< the walk is here
+  std::uint64_t waiting_ = 0;  ///< planned by the walk and not accepted
 };
 
 class TinyTasks final : public Kind {
@@ -110,7 +125,7 @@ class TinyTasks final : public Kind {
                          {GOBLIN_F64, {job.i64(1) > 0 ? job.i64(0) : 0}}};
     validated.flops = static_cast<double>(job.i64(0));
     validated.bytes = 16.0 * static_cast<double>(job.i64(0));
-    validated.min_task_bytes = 4096;
+    validated.min_task_bytes = kTaskBytes;
     return validated;
   }
 
@@ -121,18 +136,27 @@ class TinyTasks final : public Kind {
   }
 
   Result<void> execute(const Task& task, const Device&) override {
-    if (task.output(0).spec() != TensorSpec{GOBLIN_I64, {}}) {
-      return fail(Code::kInvalidArgument, "the output is " + task.output(0).type() + ", not i64[]");
-    }
+    GOBLIN_TRY_VOID(expect_types(task));
     task.output(0).at<std::int64_t>() =
         static_cast<std::int64_t>(scatter(static_cast<std::uint64_t>(task.i64(0))));
     return {};
   }
 
   Result<Verdict> check(const Task& task, const Device&, Seed) override {
+    GOBLIN_TRY_VOID(expect_types(task));
     const auto value = static_cast<std::uint64_t>(task.output(0).at<std::int64_t>());
     return gather(value) == static_cast<std::uint64_t>(task.i64(0)) ? Verdict::kAccept
                                                                     : Verdict::kReject;
+  }
+
+ private:
+  static Result<void> expect_types(const Task& task) {
+    if (task.params.size() != 1 || !task.inputs.empty() || task.outputs.size() != 1 ||
+        task.outputs[0].spec() != TensorSpec{GOBLIN_I64, {}}) {
+      return fail(Code::kInvalidArgument,
+                  "a task has one number, no inputs and one output of type i64[]");
+    }
+    return {};
   }
 };
 
