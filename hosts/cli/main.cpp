@@ -12,6 +12,7 @@
 #include "core/plugin/note.hpp"
 #include "core/plugin/sealed_file.hpp"
 #include "hosts/cli/ask.hpp"
+#include "hosts/cli/plugin_check.hpp"
 #include "hosts/cli/print.hpp"
 #include "hosts/common/paths.hpp"
 #include "hosts/coordinator/coordinator.hpp"
@@ -209,6 +210,7 @@ struct App {
   RoleOptions options;
   std::uint64_t job = 0;
   std::string file;
+  PluginCheckOptions plugin_check;
   std::function<int()> action;
 
   void leaf(CLI::App& parent, const std::string& name, const std::string& doc,
@@ -292,6 +294,25 @@ struct App {
     leaf(plugin, "add", "offer a plugin in a coordinator's catalogue",
          [this] { return plugin_add(file, options); });
     plugin.get_subcommand("add")->add_option("file", file, "the library")->required();
+
+    auto& check = *plugin.add_subcommand(
+        "check", "try a plugin's kinds with honest jobs and hostile input, each test in a runner");
+    check.add_option("file", plugin_check.file, "the library");
+    check.add_option(
+        "--job", plugin_check.jobs,
+        "a small job such as \"matmul/1 a=f32[30,20] b=f32[20,10]\" (may be given more "
+        "than once); by default one is guessed for each kind");
+    check.add_option("--test", plugin_check.tests, "only this test (may be given more than once)");
+    check.add_option("--backend", plugin_check.backend,
+                     "backend that computes; its bits are compared with reference");
+    check.add_option("--seed", plugin_check.seed, "repeats the run that printed it");
+    check.add_flag("--list", plugin_check.list, "name the tests");
+    check.callback([this] {
+      if (plugin_check.file.empty() && !plugin_check.list) {
+        throw CLI::RequiredError("file");
+      }
+      action = [this] { return check_plugin(plugin_check); };
+    });
 
     auto* pin = app.add_subcommand("pin", "show (or make) the key of a state directory");
     pin->add_option("directory", file, "the daemon's state directory")->required();
