@@ -152,7 +152,8 @@ std::string SchedulerImpl::waiting_reason(JobId id) const {
     });
     if (stuck && job->policy.policy == wire::Policy::kAlgebraic)
       return "the check abstained and another independent host must compute the task too; " +
-             plural(v.groups, "independent host") + " here";
+             plural(v.groups, "independent host") +
+             " here: connect one more, or a validator, which decides alone";
     return "its hosts are busy with other jobs or pause after failures";
   }
   return job->planning ? "its planner is at work" : "";

@@ -140,7 +140,11 @@ wire::Explanation Engine::explain_job(const Job& job) const {
     out.plan.emplace_back(std::move(name), std::move(value));
   };
   put("plugin", job.record.plugin.hex());
-  put("least bytes to move", std::to_string(static_cast<std::uint64_t>(job.bytes_least)));
+  if (job.bytes_least > 0) {  // not known after a restart
+    // Hosts that kept inputs of earlier jobs are sent less.
+    put("least bytes to move if hosts held no inputs",
+        std::to_string(static_cast<std::uint64_t>(job.bytes_least)));
+  }
   put("bytes moved", std::to_string(out.status.bytes_sent + out.status.bytes_received));
   put("least memory of a host", std::to_string(job.min_task_bytes));
   return out;

@@ -254,5 +254,20 @@ TEST(HostilePlanner, AbsurdTasksDoNotBreakAnything) {
   EXPECT_EQ(d.s->job_counts(1).planned, 3u) << "a task handed in twice is one task";
 }
 
+TEST(Trust, AnAbstainedCheckOnOneHostSaysWhatToDo) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease lease = d.one<SendLease>();
+  d.say(1, lease.lease, 5);
+  d.s->fetched(lease.lease, d.now);
+  d.s->checked(lease.lease, Verdict::kAbstain, d.now);
+  d.collect();
+  EXPECT_THAT(d.s->waiting_reason(1), testing::HasSubstr("1 independent host here: connect one "
+                                                         "more, or a validator"));
+  d.host(2);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+  EXPECT_EQ(d.s->waiting_reason(1), "");
+}
+
 }  // namespace
 }  // namespace goblin::scheduler
