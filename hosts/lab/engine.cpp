@@ -268,39 +268,6 @@ void Engine::on(const scheduler::ReleaseResult& action) {
   drop_lease(action.lease);
 }
 
-void Engine::drop_lease(std::uint64_t lease) {
-  const auto it = leases_.find(lease);
-  if (it == leases_.end()) {
-    return;
-  }
-  if (it->second.slot && !it->second.job->ended) {
-    loop_.spawn(release_slot(it->second.job, *it->second.slot));
-  }
-  forget_lease(it);
-}
-
-void Engine::forget_lease(LeaseMap::iterator lease) {
-  const LeaseEntry& entry = lease->second;
-  const auto host = hosts_.find(entry.host);
-  if (entry.grants && host != hosts_.end()) {
-    auto& granted = host->second.granted;
-    for (const auto& input : entry.task->inputs) {
-      const auto grant = input.is_inline() ? granted.end() : granted.find(input.digest);
-      if (grant != granted.end() && --grant->second == 0) {
-        granted.erase(grant);
-      }
-    }
-  }
-  leases_.erase(lease);
-}
-
-void Engine::lease_failed(std::uint64_t lease) {
-  const auto it = leases_.find(lease);
-  if (it != leases_.end() && !it->second.answered) {
-    drop_lease(lease);
-  }
-}
-
 void Engine::on(const scheduler::Quarantine& action) {
   const auto job = find_job(action.job);
   if (!job) {

@@ -1,11 +1,44 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Jobs end: done, failed, cancelled, forgotten.
+// Leases and jobs end: done, failed, cancelled, forgotten.
 #include <algorithm>
 
 #include "hosts/lab/engine.hpp"
 #include "hosts/lab/job_state.hpp"
 
 namespace goblin::lab {
+
+void Engine::drop_lease(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it == leases_.end()) {
+    return;
+  }
+  if (it->second.slot && !it->second.job->ended) {
+    loop_.spawn(release_slot(it->second.job, *it->second.slot));
+  }
+  forget_lease(it);
+}
+
+void Engine::forget_lease(LeaseMap::iterator lease) {
+  const LeaseEntry& entry = lease->second;
+  const auto host = hosts_.find(entry.host);
+  if (entry.grants && host != hosts_.end()) {
+    auto& granted = host->second.granted;
+    for (const auto& input : entry.task->inputs) {
+      const auto grant = input.is_inline() ? granted.end() : granted.find(input.digest);
+      if (grant != granted.end() && --grant->second == 0) {
+        granted.erase(grant);
+      }
+    }
+  }
+  leases_.erase(lease);
+}
+
+void Engine::lease_failed(std::uint64_t lease) {
+  const auto it = leases_.find(lease);
+  if (it != leases_.end() && !it->second.answered) {
+    drop_lease(lease);
+  }
+}
 
 void Engine::close_job(Job& job) {
   job.ended = true;
