@@ -123,28 +123,28 @@ bool TestContext::clean_named(const std::string& call, std::int32_t status,
 
 const std::vector<std::int64_t>& TestContext::hostile_extents() {
   // The first twelve are small enough for data.
-  static const std::vector<std::int64_t> kExtents{0,
-                                                  1,
-                                                  1,
-                                                  1,
-                                                  2,
-                                                  2,
-                                                  3,
-                                                  4,
-                                                  5,
-                                                  7,
-                                                  8,
-                                                  16,
-                                                  31,
-                                                  64,
-                                                  255,
-                                                  4097,
-                                                  1 << 20,
-                                                  std::int64_t{1} << 31,
-                                                  (std::int64_t{1} << 32) + 1,
-                                                  std::int64_t{1} << 40,
-                                                  std::int64_t{1} << 61};
-  return kExtents;
+  static const std::vector<std::int64_t> extents{0,
+                                                 1,
+                                                 1,
+                                                 1,
+                                                 2,
+                                                 2,
+                                                 3,
+                                                 4,
+                                                 5,
+                                                 7,
+                                                 8,
+                                                 16,
+                                                 31,
+                                                 64,
+                                                 255,
+                                                 4097,
+                                                 1 << 20,
+                                                 std::int64_t{1} << 31,
+                                                 (std::int64_t{1} << 32) + 1,
+                                                 std::int64_t{1} << 40,
+                                                 std::int64_t{1} << 61};
+  return extents;
 }
 
 wire::TensorSpec TestContext::hostile_spec(std::uint64_t most_bytes) {
@@ -165,43 +165,43 @@ wire::TensorSpec TestContext::hostile_spec(std::uint64_t most_bytes) {
 }
 
 std::int64_t TestContext::hostile_integer() {
-  static const std::vector<std::int64_t> kIntegers{0,
-                                                   1,
-                                                   -1,
-                                                   2,
-                                                   3,
-                                                   7,
-                                                   255,
-                                                   256,
-                                                   4096,
-                                                   -4096,
-                                                   INT32_MAX,
-                                                   INT32_MIN,
-                                                   std::int64_t{1} << 32,
-                                                   std::int64_t{1} << 53,
-                                                   INT64_MAX,
-                                                   INT64_MIN,
-                                                   INT64_MAX - 1,
-                                                   std::int64_t{1} << 62};
-  return below(3) == 0 ? static_cast<std::int64_t>(random_()) : pick(kIntegers);
+  static const std::vector<std::int64_t> integers{0,
+                                                  1,
+                                                  -1,
+                                                  2,
+                                                  3,
+                                                  7,
+                                                  255,
+                                                  256,
+                                                  4096,
+                                                  -4096,
+                                                  INT32_MAX,
+                                                  INT32_MIN,
+                                                  std::int64_t{1} << 32,
+                                                  std::int64_t{1} << 53,
+                                                  INT64_MAX,
+                                                  INT64_MIN,
+                                                  INT64_MAX - 1,
+                                                  std::int64_t{1} << 62};
+  return below(3) == 0 ? static_cast<std::int64_t>(random_()) : pick(integers);
 }
 
 double TestContext::hostile_real() {
   using Limits = std::numeric_limits<double>;
-  static const std::vector<double> kReals{0.0,
-                                          -0.0,
-                                          1.0,
-                                          -1.0,
-                                          0.5,
-                                          Limits::quiet_NaN(),
-                                          Limits::infinity(),
-                                          -Limits::infinity(),
-                                          Limits::max(),
-                                          Limits::lowest(),
-                                          Limits::denorm_min(),
-                                          1e18,
-                                          -1e18};
-  return pick(kReals);
+  static const std::vector<double> reals{0.0,
+                                         -0.0,
+                                         1.0,
+                                         -1.0,
+                                         0.5,
+                                         Limits::quiet_NaN(),
+                                         Limits::infinity(),
+                                         -Limits::infinity(),
+                                         Limits::max(),
+                                         Limits::lowest(),
+                                         Limits::denorm_min(),
+                                         1e18,
+                                         -1e18};
+  return pick(reals);
 }
 
 wire::Value TestContext::hostile_value() {

@@ -142,11 +142,11 @@ Result<void> hostile_types(TestContext& test) {
     wire::Validate request = request_of(test, spec);
     for (wire::TensorAt& input : request.inputs) {
       const auto item = static_cast<std::int64_t>(wire::dtype_size(input.dtype));
-      static const std::vector<std::int64_t> kStrides{
+      static const std::vector<std::int64_t> strides{
           0, 1, -1, 2, -3, 1 << 20, std::int64_t{1} << 40, INT64_MAX / 16};
       if (test.below(3) == 0 && item != 0) {
         for (std::size_t axis = 0; axis < input.shape.size(); ++axis) {
-          input.strides.push_back(item * test.pick(kStrides));
+          input.strides.push_back(item * test.pick(strides));
         }
       }
     }

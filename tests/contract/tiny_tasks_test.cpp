@@ -36,11 +36,11 @@ class TinyTasks : public ::testing::Test {
     job_.validated = *validated;
     play_ = std::make_unique<Play>(job_, *arena_, *runner_, *runner_, random_);
     ASSERT_TRUE(play_->place());
-    ASSERT_TRUE(play_->open(kHost));
+    ASSERT_TRUE(play_->open(host_));
   }
   /// Asks for up to 64 tasks; how many are in flight now.
   std::size_t in_flight() {
-    const auto more = play_->next(kHost, 64);
+    const auto more = play_->next(host_, 64);
     EXPECT_TRUE(more) << more.error().message;
     return play_->pending().size();
   }
@@ -59,7 +59,7 @@ class TinyTasks : public ::testing::Test {
     return value;
   }
 
-  const wire::Capacity kHost = offer(1 << 20);
+  const wire::Capacity host_ = offer(1 << 20);
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Runner> runner_;
   conformance::Job job_;
@@ -88,11 +88,11 @@ TEST_F(TinyTasks, ARestartStartsWithNoneInFlight) {
   EXPECT_EQ(in_flight(), 3u);
   accept(0);
   accept(2);
-  ASSERT_TRUE(play_->reopen(*runner_, kHost));
+  ASSERT_TRUE(play_->reopen(*runner_, host_));
   EXPECT_EQ(in_flight(), 3u);
   EXPECT_TRUE(play_->pending().contains(1));
   EXPECT_TRUE(play_->pending().contains(4));
-  const auto done = play_->go_on([this] { return kHost; });
+  const auto done = play_->go_on([this] { return host_; });
   ASSERT_TRUE(done) << done.error().message;
   EXPECT_EQ(play_->accepted().size(), 20u);
 }
