@@ -39,6 +39,8 @@ LAYERS: dict[str, tuple[str, ...]] = {
     # core/wire's headers are plain structs.
     "core/scheduler/": ("sdk/include/", "core/scheduler/", "core/validation/", "core/wire/"),
     "core/validation/": ("sdk/include/", "core/scheduler/", "core/validation/", "core/wire/"),
+    # Judges the catalogue of plugins. Of core/net only SHA-256 and descriptors; it fetches nothing.
+    "core/trust/": ("sdk/include/", "core/trust/", "core/wire/", "core/store/", "core/net/"),
     "backends/common/": ("sdk/include/", "backends/common/"),
     "backends/reference/": ("sdk/include/", "backends/common/", "backends/reference/"),
     "backends/cpu/": ("sdk/include/", "backends/common/", "backends/cpu/"),
@@ -80,7 +82,7 @@ LIBRARIES = (
     library("Cap'n Proto", r"(capnp|kj)/|.*\.capnp\.h$", "core/wire/", sealed=True),
     library("SQLite", r"sqlite3(ext)?\.h$", "core/store/", sealed=True),
     library("spdlog", r"(spdlog|fmt)/", "core/log/", sealed=True),
-    library("libsodium", r"sodium(\.h$|/)", "core/"),
+    library("libsodium", r"sodium(\.h$|/)", "core/trust/", sealed=True),
     library("libseccomp", r"seccomp\.h$", "core/"),
     library("CLI11", r"CLI/", "hosts/cli/"),
     library("toml++", r"toml(\+\+/|plusplus/|\.hpp$)", "hosts/common/"),
