@@ -22,7 +22,8 @@ wire::Digest key_id(const PublicKey& key);
 /// order "signs" anything.
 Result<void> check_public_key(const PublicKey& key);
 
-/// Strict: also refuses such keys, and signatures that are not canonical.
+/// False also for keys of small order or not in canonical form, and for signatures that are not
+/// canonical. The key was checked when its root was.
 bool verify(const PublicKey& key, wire::ByteView message, const Signature& signature);
 
 /// Signs. Its memory is locked where the system allows it, left out of core dumps, and wiped.

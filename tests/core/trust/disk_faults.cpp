@@ -87,18 +87,22 @@ void fail_call(std::uint64_t number, int error_number) {
 void halve_call(std::uint64_t number) { disk() = Disk{.plan = Plan::kHalve, .at = number}; }
 void die_at_call(std::uint64_t number) { disk() = Disk{.plan = Plan::kDie, .at = number}; }
 
-void lose_power(bool undo_renames) {
-  const Disk lost = disk();
+void lose_power(Undo undo) {
+  Disk lost = disk();
   faults_off();
   for (const auto& [inode, path] : lost.unsynced) {
     std::filesystem::resize_file(path, 0);
   }
-  if (undo_renames) {
-    for (auto rename = lost.renames.rbegin(); rename != lost.renames.rend(); ++rename) {
-      std::filesystem::rename(rename->to, rename->from);
-      if (rename->replaced) {
-        std::ofstream(rename->to, std::ios::binary) << *rename->replaced;
-      }
+  if (undo == Undo::kNone || lost.renames.empty()) {
+    return;
+  }
+  if (undo == Undo::kAllButTheLast) {
+    lost.renames.pop_back();
+  }
+  for (auto rename = lost.renames.rbegin(); rename != lost.renames.rend(); ++rename) {
+    std::filesystem::rename(rename->to, rename->from);
+    if (rename->replaced) {
+      std::ofstream(rename->to, std::ios::binary) << *rename->replaced;
     }
   }
 }

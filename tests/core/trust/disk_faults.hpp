@@ -18,8 +18,11 @@ void halve_call(std::uint64_t number);
 /// From that call on nothing changes the disk any more: the process was killed there.
 void die_at_call(std::uint64_t number);
 
+/// Which renames a loss of power undoes, of those whose directory was not synchronised: a file
+/// system may write them in any order.
+enum class Undo : std::uint8_t { kNone, kAll, kAllButTheLast };
 /// What a loss of power does to the files touched since faults_off: contents that were not
-/// synchronised are gone; with `undo_renames`, so are renames whose directory was not.
-void lose_power(bool undo_renames);
+/// synchronised are gone, and renames as said.
+void lose_power(Undo undo);
 
 }  // namespace goblin::trust::test

@@ -115,14 +115,15 @@ TEST_F(DiskFaults, KilledAtEachCall) {
 
 TEST_F(DiskFaults, PowerLostAtEachCall) {
   const std::uint64_t calls = count_calls();
-  for (const bool undo_renames : {false, true}) {
+  for (const Undo undo : {Undo::kNone, Undo::kAll, Undo::kAllButTheLast}) {
     for (std::uint64_t call = 0; call <= calls; ++call) {
       prepare();
       die_at_call(call);
       [[maybe_unused]] const auto outcome = update();
       verifier_.reset();
-      lose_power(undo_renames);
-      expect_whole("call " + std::to_string(call) + (undo_renames ? ", renames undone" : ""));
+      lose_power(undo);
+      expect_whole("call " + std::to_string(call) + ", undo " +
+                   std::to_string(static_cast<int>(undo)));
     }
   }
 }
@@ -133,7 +134,7 @@ TEST_F(DiskFaults, AtTheVeryFirstStart) {
   start();
   const std::uint64_t calls = calls_made();
   for (std::uint64_t call = 0; call <= calls; ++call) {
-    for (const int power : {0, 1, 2}) {
+    for (const int power : {0, 1, 2, 3}) {
       SCOPED_TRACE("call " + std::to_string(call) + ", power " + std::to_string(power));
       verifier_.reset();
       std::filesystem::remove_all(path());
@@ -141,7 +142,7 @@ TEST_F(DiskFaults, AtTheVeryFirstStart) {
       if (auto opened = Verifier::open({.directory = path(), .root = network_.first_root})) {
         [[maybe_unused]] const auto outcome = (*opened)->update(network_.server, kNow);
       }
-      if (power != 0) lose_power(power == 2);
+      if (power != 0) lose_power(static_cast<Undo>(power - 1));
       faults_off();
       start();
       EXPECT_EQ(version(), 2u);

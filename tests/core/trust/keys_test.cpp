@@ -62,6 +62,7 @@ TEST(Keys, OfSmallOrderAndNotCanonicalAreRefused) {
       "edffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",  // p
       "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",  // over p
       "0200000000000000000000000000000000000000000000000000000000000000",  // no point of the curve
+      "0169d3c02f3edd121cafbe1dfd45c4cf4aac216a79e36e6326419f2a654d2d46",  // good key + order 8
   };
   Signature forged{};
   forged[0] = 1;  // R: the neutral element

@@ -2,6 +2,8 @@
 // Beyond the numbered cases: every byte, the chain of roots, recovery, what is on disk.
 #include "core/trust/verifier.hpp"
 
+#include "core/trust/trust_directory.hpp"
+
 #include "tests/core/trust/network.hpp"
 
 namespace goblin::trust::test {
@@ -391,6 +393,23 @@ TEST_F(TrustTest, DamagedFilesAreFetchedAgainAndADamagedRootIsNamed) {
   const auto refused = Verifier::open({.directory = path(), .root = network_.first_root});
   GOBLIN_EXPECT_CODE(Code::kCorrupt, refused);
   EXPECT_NE(refused.error().message.find("restore the trust directory"), std::string::npos);
+}
+
+// Each file genuine, the two of different times: as if somebody had mended a directory by hand.
+TEST_F(TrustTest, TargetsThatTheTimestampDoesNotNameAreNoCatalogue) {
+  start();
+  verifier_.reset();
+  network_.publish_targets(kNow);
+  {
+    auto directory = TrustDirectory::open(path()).value();
+    wire::TrustState state = directory.load().value();
+    state.targets = file_of(2, network_.targets_file);
+    GOBLIN_ASSERT_OK(directory.commit(state, {network_.targets_file}));
+  }
+  open();
+  EXPECT_EQ(verifier_->catalogue(), nullptr);
+  GOBLIN_ASSERT_OK(update());
+  EXPECT_EQ(version(), 2u);
 }
 
 TEST_F(TrustTest, DirectoryOfAnotherNetworkIsRefused) {
