@@ -76,6 +76,23 @@ def test_out_as_npy(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c.npy"]
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_out_as_npy_gets_the_rights_of_the_umask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mask: int
+) -> None:
+    """The umask itself, which other threads need, is not touched for it."""
+    target = _outputs.target(EXPECTED, tmp_path / ("ü" * 120 + ".npy"), [])
+    before = os.umask(mask)
+    try:
+        with monkeypatch.context() as patch:
+            patch.delattr(os, "umask")
+            target.make()
+            target.settle()
+    finally:
+        os.umask(before)
+    assert target.path.stat().st_mode & 0o777 == 0o666 & ~mask
+
+
 def test_out_may_not_overlap_an_input(tmp_path: Path) -> None:
     array = memmap(tmp_path, "r+")
     inputs = [_arrays.operand("b", array)]
@@ -257,7 +274,8 @@ def test_one_place_is_claimed_once() -> None:
     with pytest.raises(gg.InvalidArgumentError, match="another job that is being submitted writes"):
         _overlap.claim([place(base[2:5])])
     first.job = 7
-    with pytest.raises(gg.InvalidArgumentError, match="output 'c': job 7 writes its output 'c' to"):
+    says = "output 'c': job 7 writes its output 'c' to the same memory; wait"
+    with pytest.raises(gg.InvalidArgumentError, match=says):
         _overlap.claim([place(base[2:5])])
     second = _overlap.claim([place(base[3:])])
     first.ended = lambda: True
@@ -288,3 +306,8 @@ def test_files_are_claimed_by_their_bytes(tmp_path: Path) -> None:
     assert npy[0] is not None
     assert npy[1] is not None
     assert npy[0].meets(npy[1])  # though there is no such file yet
+    first = _overlap.claim([npy[0]])
+    first.job = 7
+    says = rf"job 7 writes its output 'c' to {tmp_path / 'c.npy'}; wait"
+    with pytest.raises(gg.InvalidArgumentError, match=says):
+        _overlap.claim([npy[1]])

@@ -7,8 +7,8 @@ import contextlib
 import io
 import mmap
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,16 +91,14 @@ class Target:
                     self.made, self.moved = path, True
                 return
             # Whoever still maps an older file of this name keeps its contents.
-            handle, temporary = tempfile.mkstemp(
-                dir=path.parent, prefix=f".{path.stem[:100]}.", suffix=".npy"
-            )
-            self.made = Path(temporary)
+            stem = os.fsdecode(os.fsencode(path.stem)[:100])
+            made = path.parent / f".{stem}.{secrets.token_hex(8)}.npy"
+            # The kernel applies the umask, which only changing it would show: it is all threads'.
+            handle = os.open(made, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            self.made = made
             with os.fdopen(handle, "wb") as file:
                 file.write(self.header)
                 file.truncate(len(self.header) + self.expected.nbytes)
-            umask = os.umask(0)
-            os.umask(umask)
-            self.made.chmod(0o666 & ~umask)
         except OSError as error:
             self.undo()
             raise _cannot(path, error) from error

@@ -119,8 +119,9 @@ def claim(places: Iterable[Place]) -> Claim:
             continue
         release(mine)
         who = f"job {theirs.job}" if theirs.job else "another job that is being submitted"
+        where = "the same memory" if hit[1].file is None else str(hit[1].file.path)
         raise InvalidArgumentError(
-            f"output '{hit[0].name}': {who} writes its output '{hit[1].name}' to the same out; "
+            f"output '{hit[0].name}': {who} writes its output '{hit[1].name}' to {where}; "
             "wait for its end, cancel it, or name another place"
         )
     return mine
