@@ -17,7 +17,6 @@ from gpugoblin._errors import DTypeError, InvalidArgumentError
 
 # Written in pieces, so that Ctrl-C is noticed between them.
 _PIECE = 64 << 20
-_LARGEST_BYTES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -191,7 +190,7 @@ def check_shape(what: str, shape: tuple[int, ...], dtype: int) -> None:
             f"{what} has {len(shape)} dimensions, but may have {most} at most: join some of them, "
             "for instance a.reshape(…)"
         )
-    if math.prod(max(n, 1) for n in shape) * _dtypes.itemsize(dtype) > _LARGEST_BYTES:
+    if math.prod(max(n, 1) for n in shape) * _dtypes.itemsize(dtype) > _files.LARGEST_BYTES:
         raise InvalidArgumentError(
             f"{what} has shape {_check.shown(shape)} of {_dtypes.NAMES[dtype]}, which is more than "
             "2^62 bytes: pass a smaller one"

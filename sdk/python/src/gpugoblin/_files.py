@@ -18,7 +18,7 @@ import numpy.typing as npt
 from gpugoblin import _check, _core, _dtypes
 from gpugoblin._errors import GoblinError, InvalidArgumentError, NotFoundError
 
-_LARGEST_BYTES = 1 << 62  # as the lab node counts
+LARGEST_BYTES = 1 << 62  # as the lab node counts
 
 
 @dataclass(frozen=True, init=False)
@@ -64,7 +64,7 @@ class RawFile:
                 f"RawFile: offset {start} is no multiple of the item size "
                 f"{item}: the lab node could not view it"
             )
-        if start + math.prod(max(n, 1) for n in lengths) * item > _LARGEST_BYTES:
+        if start + math.prod(max(n, 1) for n in lengths) * item > LARGEST_BYTES:
             raise InvalidArgumentError(
                 f"RawFile: shape {_check.shown(lengths)} at offset {start} ends beyond 2^62 bytes, "
                 "where no file reaches"
