@@ -36,7 +36,8 @@ Result<void> validate_times(std::string_view what, std::uint64_t version, std::u
   }
   if (issued_s >= expires_s || expires_s > kMaxTimeS) {
     return invalid(std::string(what) + ": issued " + time_text(issued_s) + ", expires " +
-                   time_text(expires_s) + "; it must expire after it was issued, before 10000");
+                   time_text(expires_s) +
+                   "; it must expire after it was issued, before the year 10000");
   }
   return {};
 }

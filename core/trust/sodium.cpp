@@ -12,8 +12,8 @@ void sodium_failed(const char* why) {
 }
 
 void start_sodium() {
-  static const bool kStarted = sodium_init() >= 0;
-  if (!kStarted) {
+  static const bool started = sodium_init() >= 0;
+  if (!started) {
     sodium_failed("it cannot start");
   }
 }

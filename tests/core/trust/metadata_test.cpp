@@ -9,7 +9,7 @@ namespace {
 
 /// validate refuses what `change` makes of a good message, saying `words`; so does reading it.
 template <typename T, typename Read, typename Change>
-void expect_invalid(T message, Read read, Change change, const std::string& words) {
+void expect_invalid(T message, Read read, const Change& change, const std::string& words) {
   ASSERT_TRUE(validate(message));
   ASSERT_TRUE(read(wire::encode(message)));
   change(message);
@@ -72,7 +72,7 @@ TEST(Root, KeysAreDistinctGoodAndServeOneRole) {
 TEST(Root, VersionAndTimes) {
   expect_bad_root([](auto& r) { r.version = 0; }, "version 0");
   expect_bad_root([](auto& r) { r.expires_s = r.issued_s; }, "must expire after it was issued");
-  expect_bad_root([](auto& r) { r.expires_s = ~std::uint64_t{0}; }, "before 10000");
+  expect_bad_root([](auto& r) { r.expires_s = ~std::uint64_t{0}; }, "before the year 10000");
 }
 
 TEST(Targets, NamesAreIdentifiers) {
