@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 #include <unordered_map>
 
@@ -140,6 +141,9 @@ class AsioLoop final : public Reactor {
   void run() override {
     context_.run();
     destroy_spawned();
+    // What workers use may go once this returns. Jobs that nobody waits for now never start.
+    workers_->drain();
+    drop_abandoned();
     context_.restart();
   }
   void stop() override { context_.stop(); }
@@ -203,11 +207,11 @@ class AsioLoop final : public Reactor {
         job->run();
       }
       // The loop's thread drops the last reference, too.
-      asio::post(context_, [job = std::move(job)] {
-        if (job->waiter) {
-          job->waiter.resume();
-        }
-      });
+      {
+        const std::lock_guard lock(finished_mutex_);
+        finished_.push_back(std::move(job));
+      }
+      asio::post(context_, [this] { resume_finished(); });
     });
   }
 
@@ -226,6 +230,32 @@ class AsioLoop final : public Reactor {
     Queue<int> arrived;
   };
 
+  void resume_finished() {
+    std::shared_ptr<Job> job;
+    {
+      const std::lock_guard lock(finished_mutex_);
+      if (finished_.empty()) {
+        return;  // dropped
+      }
+      job = std::move(finished_.front());
+      finished_.pop_front();
+    }
+    if (job->waiter) {
+      job->waiter.resume();
+    }
+  }
+
+  void drop_abandoned() {
+    std::vector<std::shared_ptr<Job>> dropped;
+    const std::lock_guard lock(finished_mutex_);
+    for (auto& job : finished_) {
+      if (job->abandoned) {
+        dropped.push_back(std::move(job));
+      }
+    }
+    std::erase(finished_, nullptr);
+  }
+
   void destroy_spawned() {
     // A destructor inside one may end others or spawn more.
     while (!spawned_.empty()) {
@@ -238,6 +268,8 @@ class AsioLoop final : public Reactor {
   std::uint64_t next_id_ = 0;
   Spawned spawned_;
   std::unique_ptr<Signals> signals_;
+  std::mutex finished_mutex_;
+  std::deque<std::shared_ptr<Job>> finished_;  ///< jobs whose waiters are not resumed yet
   std::unique_ptr<Workers> workers_;
 };
 

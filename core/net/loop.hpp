@@ -32,8 +32,9 @@ class Loop {
   static Result<std::unique_ptr<Loop>> create(unsigned workers = 2);
   virtual ~Loop() = default;
 
-  /// Runs until stop(). Then every spawned coroutine that is still suspended is destroyed. A stop()
-  /// that came earlier counts.
+  /// Runs until stop(). Then every spawned coroutine that is still suspended is destroyed, and what
+  /// runs on a worker is waited for: nothing that a function of theirs uses is in use any more once
+  /// this returns. A stop() that came earlier counts.
   virtual void run() = 0;
   virtual void stop() = 0;
   /// Runs `fn` on the loop's thread soon; never inside this call.
@@ -129,20 +130,21 @@ class Event {
   std::shared_ptr<State> state_;
 };
 
-namespace detail {
+/// Awaits `task`, stores what it gives, then sets `done`: for a caller that starts this and does
+/// something else meanwhile. All three outlive the Task that this returns; destroying that earlier
+/// ends the waiting.
 template <typename T>
 Task<void> store_and_set(Task<T>& task, std::optional<T>& value, Event& done) {
   value.emplace(co_await task);
   done.set();
 }
-}  // namespace detail
 
 /// The task's value, or nullopt when `limit` passes first: the task is destroyed then.
 template <typename T>
 Task<std::optional<T>> within(Loop& loop, Milliseconds limit, Task<T> task) {
   std::optional<T> value;
   Event done(loop);
-  Task<void> runner = detail::store_and_set(task, value, done);
+  Task<void> runner = store_and_set(task, value, done);
   runner.start();
   if (!done.is_set()) {
     co_await done.wait_for(limit);

@@ -39,6 +39,11 @@ void Workers::run(std::function<void()> work) {
   ready_.notify_one();
 }
 
+void Workers::drain() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return queue_.empty() && working_ == 0; });
+}
+
 void Workers::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -48,10 +53,14 @@ void Workers::serve() {
     }
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
+    ++working_;
     lock.unlock();
     work();
     work = nullptr;
     lock.lock();
+    if (--working_ == 0 && queue_.empty()) {
+      idle_.notify_all();
+    }
   }
 }
 

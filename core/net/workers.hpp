@@ -19,12 +19,16 @@ class Workers {
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
   void run(std::function<void()> work);
+  /// Waits until everything that was given has ended. Not from a worker.
+  void drain();
 
  private:
   void serve();
 
   std::mutex mutex_;
   std::condition_variable ready_;
+  std::condition_variable idle_;
+  unsigned working_ = 0;
   std::deque<std::function<void()>> queue_;
   bool stopping_ = false;
   std::vector<std::thread> threads_;

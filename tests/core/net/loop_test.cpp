@@ -7,10 +7,20 @@
 #include <future>
 #include <thread>
 
+#include "core/net/sha256.hpp"
 #include "net_test.hpp"
 
 namespace goblin::net {
 namespace {
+
+/// Opens a gate when a coroutine's frame goes.
+struct Opens {
+  explicit Opens(std::promise<void>& gate) : gate_(gate) {}
+  ~Opens() { gate_.set_value(); }
+  Opens(const Opens&) = delete;
+  Opens& operator=(const Opens&) = delete;
+  std::promise<void>& gate_;
+};
 
 /// Says when a coroutine's frame goes.
 struct Gone {
@@ -219,6 +229,75 @@ TEST_F(NetTest, StopDestroysWhatIsSuspended) {
   run(settle(loop()));
   EXPECT_TRUE(gone);
   EXPECT_TRUE(inner_gone);
+}
+
+/// What a worker uses may go once run() has returned.
+TEST_F(NetTest, StopWaitsForWhatRunsOnAWorker) {
+  std::promise<void> started, frame_gone;
+  std::atomic<bool> ended{false};
+  auto kept = std::make_shared<int>(7);
+  auto work = [](Loop& loop, std::promise<void>& began, std::promise<void>& gate,
+                 std::atomic<bool>& done, std::shared_ptr<int> value) -> Task<void> {
+    const Opens opens(gate);
+    auto blocked = [&began, go = gate.get_future().share(), &done, value] {
+      began.set_value();
+      go.wait();  // opens when run() has little left to do
+      const auto digest = sha256(filled(32u << 20, 5));
+      done = true;
+      return digest;
+    };
+    co_await loop.offload(blocked);
+    ADD_FAILURE() << "resumed";
+  };
+  loop().spawn(work(loop(), started, frame_gone, ended, kept));
+  run([](Loop& loop, std::promise<void>& began) -> Task<void> {
+    co_await loop.sleep(Milliseconds(0));
+    began.get_future().wait();
+  }(loop(), started));
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(kept.use_count(), 1) << "the function itself has gone, too";
+}
+
+TEST_F(NetTest, StopDropsWhatWaitsForAWorkerButNotForOthers) {
+  auto other = std::move(*Loop::create(1));
+  std::promise<void> release;
+  std::atomic<bool> dropped_ran{false};
+  std::atomic<bool> kept_ran{false};
+  auto block = [go = release.get_future().share()] {
+    go.wait();
+    return 0;
+  };
+  auto spawned = [](Loop& loop, std::atomic<bool>& ran, std::promise<void>& open) -> Task<void> {
+    const Opens opens(open);
+    co_await loop.offload([&ran] {
+      ran = true;
+      return 0;
+    });
+  };
+  Task<int> first = other->offload(block);
+  Task<int> mine = other->offload([&kept_ran] {
+    kept_ran = true;
+    return 5;
+  });
+  first.start();  // the one worker is busy
+  other->spawn(spawned(*other, dropped_ran, release));
+  auto script = [](Loop& loop, Task<int>& held) -> Task<void> {
+    held.start();
+    loop.stop();
+    co_return;
+  };
+  other->spawn(script(*other, mine));
+  other->run();
+  EXPECT_FALSE(dropped_ran);
+  EXPECT_TRUE(kept_ran) << "its owner lives on";
+  // Its answer waits for the next run.
+  auto take = [](Loop& loop, Task<int>& held) -> Task<void> {
+    const int five = co_await held;
+    EXPECT_EQ(five, 5);
+    loop.stop();
+  };
+  other->spawn(take(*other, mine));
+  other->run();
 }
 
 TEST_F(NetTest, NeverStartedTasksGoToo) {
