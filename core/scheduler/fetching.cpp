@@ -77,6 +77,7 @@ void SchedulerImpl::fetched(LeaseId id, Micros now) {
     if (known.undelivered > 0 && --known.undelivered == 0) host->setbacks = 0;
   }
   lease->task->validation.fetched(id);
+  say(ForgetBytes{lease->host_id, id});
   queue_judge(*lease->task);
   settle();
 }

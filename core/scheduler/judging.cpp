@@ -55,6 +55,9 @@ void SchedulerImpl::judge(Task& task) {
     begin_fetch(lease);
     say(FetchResult{lease.host_id, lease.id, job.id, task.id});
   }
+  for (const LeaseId id : decision.release) {
+    if (const Lease* lease = find_lease(id)) say(ForgetBytes{lease->host_id, id});
+  }
   if (decision.check) say(CheckResult{*decision.check, job.id, task.id});
   for (const validation::Refusal& refusal : decision.refuse) refuse(task, refusal);
   if (decision.fail) {

@@ -21,6 +21,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/scheduler/capacity.hpp"
 #include "core/validation/validation.hpp"
 #include "core/wire/values.hpp"
 
@@ -95,8 +96,8 @@ struct Outcome {
 
 // ---- actions ----
 
-/// Ask the job's planner for at most `max_tasks` tasks for a host with so much memory.
-/// `min_memory_bytes`: of the smallest host that is worth cutting for (worthwhile_memory).
+/// Ask the job's planner for at most `max_tasks` tasks for a host with so much memory, or for those
+/// who must decide on them and have less. `hosts` and `min_memory_bytes`: see Cut.
 struct PlanMore {
   JobId job;
   std::uint32_t max_tasks;
@@ -143,6 +144,11 @@ struct ReleaseResult {
   HostId host;
   LeaseId lease;
 };
+/// The bytes are here, or another copy of them: the host need not keep them. The lease goes on.
+struct ForgetBytes {
+  HostId host;
+  LeaseId lease;
+};
 /// A result of this host was wrong: no more work of this job goes to it. Said once per job and
 /// host.
 struct Quarantine {
@@ -180,9 +186,9 @@ struct FailJob {
   JobId job;
   Error error;
 };
-using Action =
-    std::variant<PlanMore, SendLease, CancelLease, FetchResult, CheckResult, AcceptResult,
-                 ReleaseResult, Quarantine, Recheck, Rerun, Incident, FinishJob, FailJob>;
+using Action = std::variant<PlanMore, SendLease, CancelLease, FetchResult, CheckResult,
+                            AcceptResult, ReleaseResult, ForgetBytes, Quarantine, Recheck, Rerun,
+                            Incident, FinishJob, FailJob>;
 
 /// Numbers for progress, status and tests.
 /// planned == ready + leased + judging + accepted, with tasks to be run again among the ready.
@@ -254,6 +260,8 @@ class Scheduler {
   [[nodiscard]] virtual Micros next_wakeup() const = 0;  ///< max() when nothing is due
 
   virtual std::vector<Action> take_actions() = 0;
+  /// What a job that is not known yet would be cut for now.
+  [[nodiscard]] virtual Cut cut_now(const validation::PolicySpec& policy) const = 0;
   [[nodiscard]] virtual JobCounts job_counts(JobId job) const = 0;
   [[nodiscard]] virtual HostCounts host_counts(HostId host) const = 0;
   /// Empty while something of the job runs; else why nothing does ("no host is connected", "each

@@ -258,9 +258,38 @@ void TaskValidation::use_canonical(Decision& decision) {
   decision.fetch = next->lease;
 }
 
+/// One copy of every digest that may win; the others need not be kept.
+void TaskValidation::gather(Decision& decision) {
+  for (const Entry& first : entries_) {
+    if (first.refused) continue;
+    const auto same = [&](const Entry& e) { return !e.refused && e.digest == first.digest; };
+    if (std::find_if(entries_.begin(), entries_.end(), same)->lease != first.lease) continue;
+    bool here = false;
+    bool fetching = false;
+    Entry* next = nullptr;
+    for (Entry& e : entries_) {
+      if (!same(e)) continue;
+      here = here || e.here;
+      fetching = fetching || (e.fetching && !e.late);
+      if (next == nullptr && !e.here && !e.lost && !e.fetching) next = &e;
+    }
+    if (here) {
+      for (Entry& e : entries_) {
+        if (!same(e) || e.here || e.lost || e.fetching) continue;
+        e.lost = true;
+        decision.release.push_back(e.lease);
+      }
+    } else if (!fetching && next != nullptr && !decision.fetch) {
+      next->fetching = true;
+      decision.fetch = next->lease;
+    }
+  }
+}
+
 void TaskValidation::decide_by_digest(Decision& decision) {
   choose_canonical(decision);
   if (canonical_) use_canonical(decision);
+  if (!decided_ && !canonical_) gather(decision);
 }
 
 Decision TaskValidation::decide() {

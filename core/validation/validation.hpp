@@ -10,9 +10,11 @@
 //               digest are refused. A trusted host's digest, where there is one, is the only one
 //               that can win. After 2k + 3 results without k equal ones the task fails.
 //
-// A result's digest is over all of its outputs. The bytes that are used are always fetched after
-// the decision's digest is known and must hash to it. A host that later commits to another digest
-// for the same task than before is refused.
+// A result's digest is over all of its outputs, and its bytes count only when they hash to it. Of
+// every digest one copy is fetched at once, before the vote is over: a host that had to keep its
+// result until others have voted would, its memory full, keep those others from their votes. Equal
+// results are then released by their hosts; their votes stand. A host that later commits to another
+// digest for the same task than before is refused.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +64,7 @@ struct Decision {
   std::optional<LeaseId> fetch;    ///< fetch this result's bytes
   std::optional<LeaseId> check;    ///< its bytes are here: run the kind's check on them
   std::optional<LeaseId> accept;   ///< its bytes are here and right
+  std::vector<LeaseId> release;    ///< another copy is here: these hosts need not keep theirs
   std::vector<Refusal> refuse;     ///< these are wrong: quarantine their hosts
   std::optional<Error> fail;       ///< the task cannot be decided
 };
@@ -135,6 +138,7 @@ class TaskValidation {
   void decide_by_digest(Decision& decision);
   void choose_canonical(Decision& decision);
   void use_canonical(Decision& decision);
+  void gather(Decision& decision);
   void accept(Entry& entry, Decision& decision);
 
   PolicySpec policy_;

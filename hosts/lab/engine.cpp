@@ -2,6 +2,7 @@
 #include "hosts/lab/engine.hpp"
 
 #include <algorithm>
+#include <set>
 
 namespace goblin::lab {
 namespace {
@@ -35,8 +36,8 @@ scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostStat
   return spec;
 }
 
-/// Fewer than the loop has workers: the journal and hashing must not wait for large files.
-constexpr std::size_t kDiskTurns = 2;
+/// Together fewer than the loop has workers: the journal and hashing must not wait for large files.
+constexpr std::size_t kDiskTurns = 2, kRemovalTurns = 1;
 /// A kind that hangs while it looks at a submission holds up its own client.
 constexpr std::size_t kRunnerTurns = 32, kRunnerTurnsEach = 4;
 
@@ -92,8 +93,9 @@ Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& stag
       options_(std::move(options)),
       logger_(std::move(logger)),
       scheduler_(scheduler::Scheduler::create(options_.scheduler)),
-      disk_turns_(loop, kDiskTurns, 1),
       runner_turns_(loop, kRunnerTurns, kRunnerTurnsEach),
+      disk_turns_(loop, kDiskTurns, 1),
+      removal_turns_(loop, kRemovalTurns, kRemovalTurns),
       hosts_changed_(loop),
       clock_(loop) {}
 
@@ -124,16 +126,50 @@ Engine::JobPtr Engine::find_job(std::uint64_t job) const {
 }
 
 scheduler::HostId Engine::id_of(const wire::Digest& pin) {
-  const auto [it, fresh] =
-      host_ids_.emplace(pin, static_cast<scheduler::HostId>(host_pins_.size()));
+  const auto [it, fresh] = host_ids_.emplace(pin, last_host_id_ + 1);
   if (fresh) {
-    host_pins_.push_back(pin);
+    known_hosts_.emplace(++last_host_id_, KnownHost{pin, loop_.now()});
   }
   return it->second;
 }
 
 wire::Digest Engine::pin_of(scheduler::HostId host) const {
-  return host < host_pins_.size() ? host_pins_[host] : wire::Digest{};
+  const auto known = known_hosts_.find(host);
+  return known == known_hosts_.end() ? wire::Digest{} : known->second.pin;
+}
+
+void Engine::forget_hosts() {
+  const std::size_t most = options_.max_known_hosts;
+  if (known_hosts_.size() <= std::max(most, forget_hosts_at_)) {
+    return;
+  }
+  // What a running job holds against a key must not end with the key's connection.
+  std::set<wire::Digest> needed;
+  for (const auto& [number, job] : jobs_) {
+    for (const auto& [pin, share] : job->shares) {
+      needed.insert(pin);
+    }
+  }
+  for (const auto& [number, lease] : leases_) {
+    needed.insert(lease.pin);
+  }
+  std::vector<std::pair<net::TimePoint, scheduler::HostId>> gone;
+  for (const auto& [id, known] : known_hosts_) {
+    if (!hosts_.contains(id) && !needed.contains(known.pin)) {
+      gone.emplace_back(known.left, id);
+    }
+  }
+  std::sort(gone.begin(), gone.end());
+  // An eighth at once, and not again before as many have come: it costs a look at all of them.
+  const std::size_t keep = most - most / 8;
+  gone.resize(std::min(gone.size(), known_hosts_.size() - keep));
+  for (const auto& [left, id] : gone) {
+    const wire::Digest pin = known_hosts_.at(id).pin;
+    known_hosts_.erase(id);
+    host_ids_.erase(pin);
+    past_hosts_.erase(pin);
+  }
+  forget_hosts_at_ = known_hosts_.size() + most / 8;
 }
 
 void Engine::touch(Job& job) {
@@ -264,8 +300,23 @@ void Engine::on(const scheduler::CancelLease& action) {
 }
 
 void Engine::on(const scheduler::ReleaseResult& action) {
-  outgoing_[action.host].release.leases.push_back(action.lease);
+  const auto lease = leases_.find(action.lease);
+  if (lease == leases_.end() || !lease->second.forgotten) {
+    outgoing_[action.host].release.leases.push_back(action.lease);
+  }
   drop_lease(action.lease);
+}
+
+void Engine::on(const scheduler::ForgetBytes& action) {
+  const auto lease = leases_.find(action.lease);
+  if (lease == leases_.end() || lease->second.forgotten) {
+    return;
+  }
+  const auto& outputs = lease->second.result.outputs;
+  if (std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return !o.is_inline(); })) {
+    lease->second.forgotten = true;
+    outgoing_[action.host].release.leases.push_back(action.lease);
+  }
 }
 
 void Engine::on(const scheduler::Quarantine& action) {
@@ -299,11 +350,15 @@ void Engine::on(const scheduler::Rerun& action) {
     return;
   }
   const auto task = job->tasks.find(action.task);
-  if (task != job->tasks.end()) {
-    ++job->counters->recomputed;
-    scheduler_->task_ready(ready_task(action.job, *task->second), now());
-    touch(*job);
+  if (task == job->tasks.end()) {
+    Error error{Code::kInternal, "the scheduler runs task " + std::to_string(action.task) +
+                                     " again, which is not prepared"};
+    loop_.spawn(end_job(job, wire::JobState::kFailed, std::move(error)));
+    return;
   }
+  ++job->counters->recomputed;
+  scheduler_->task_ready(ready_task(action.job, *task->second), now());
+  touch(*job);
 }
 
 void Engine::on(const scheduler::Incident& action) {
@@ -347,6 +402,7 @@ void Engine::on(const scheduler::FailJob& action) {
 scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
                                       const wire::HostCapacity& capacity, wire::HostState state,
                                       bool trusted, std::uint64_t group) {
+  forget_hosts();
   const scheduler::HostId id = id_of(port->pin());
   if (const auto old = hosts_.find(id); old != hosts_.end()) {
     host_left(id, old->second.port.get());  // the same key came back before its end was noticed
@@ -398,6 +454,7 @@ void Engine::host_left(scheduler::HostId host, const HostPort* port) {
     entry.grants = entry.grants && entry.host != host;  // of a connection that is no more
   }
   hosts_.erase(host);
+  known_hosts_.at(host).left = loop_.now();
   outgoing_.erase(host);
   pump_soon();
 }

@@ -3,7 +3,10 @@
 // carries out its actions. Loop's thread only.
 //
 //   engine.cpp          events of hosts, the pump, leases
-//   engine_jobs.cpp     submission, start, restart, end of jobs
+//   engine_submit.cpp   jobs come in, from clients and from the journal
+//   engine_jobs.cpp     jobs run: start, plan, a plan opened anew
+//   engine_prepare.cpp  planned tasks become tasks to lease
+//   engine_end.cpp      leases and jobs end; ended jobs are forgotten
 //   engine_files.cpp    files of jobs and of clients
 //   engine_fetch.cpp    fetching, and where runners find results
 //   engine_check.cpp    checking, rechecking
@@ -66,6 +69,9 @@ struct EngineOptions {
   net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
   std::uint64_t stage_keep_ms = 24ULL * 3600 * 1000;  ///< staged and not submitted: removed then
   std::uint64_t result_keep_ms = 7ULL * 24 * 3600 * 1000;  ///< ended jobs are forgotten after this
+  /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
+  /// forgotten, but for those that a running job knows: keys cost nothing.
+  std::size_t max_known_hosts = 100'000;
 };
 
 class Engine {
@@ -120,8 +126,9 @@ class Engine {
   net::Task<std::uint64_t> wait_change(std::shared_ptr<Job> job, std::uint64_t seen);
   [[nodiscard]] wire::JobStatus status_of(const Job& job) const;
   [[nodiscard]] std::uint32_t running_jobs() const;
-  /// What is kept in memory for hosts and running jobs, counted.
+  /// What is kept in memory for hosts and running jobs, counted; `goblin lab status` shows it.
   struct Footprint {
+    std::size_t hosts = 0;  ///< connected
     std::size_t leases = 0, blobs = 0, grants = 0, tasks = 0, views = 0;
   };
   [[nodiscard]] Footprint footprint() const;
@@ -154,6 +161,7 @@ class Engine {
     bool doubted = false;    ///< see Doubt
     bool grants = true;      ///< counted in HostEntry::granted
     bool malformed = false;  ///< outputs that are not what the task asks for
+    bool forgotten = false;  ///< its host was told to let go of the bytes
     std::optional<Slot> slot;
   };
   using LeaseMap = std::unordered_map<std::uint64_t, LeaseEntry>;
@@ -172,6 +180,7 @@ class Engine {
   void on(const scheduler::CheckResult& action);
   void on(const scheduler::AcceptResult& action);
   void on(const scheduler::ReleaseResult& action);
+  void on(const scheduler::ForgetBytes& action);
   void on(const scheduler::Quarantine& action);
   void on(const scheduler::Recheck& action);
   void on(const scheduler::Rerun& action);
@@ -187,9 +196,10 @@ class Engine {
                      std::string detail);
   JobPtr find_job(std::uint64_t job) const;
   const HostEntry* find_connected(const wire::Digest& pin) const;
-  /// A key keeps its number for as long as the engine lives.
+  /// A key keeps its number until it is forgotten; no number is given out twice.
   scheduler::HostId id_of(const wire::Digest& pin);
   wire::Digest pin_of(scheduler::HostId host) const;
+  void forget_hosts();
 
   // engine_jobs.cpp
   net::Task<Result<std::shared_ptr<MappedRunner>>> start_runner(
@@ -205,9 +215,9 @@ class Engine {
   [[nodiscard]] Result<void> files_apart(const Job& job) const;
   /// Whether nobody cut, removed or replaced the researcher's files that the job writes to.
   net::Task<Result<void>> out_files_hold(JobPtr job);
-  /// Staged inputs, and outputs if asked for, of a job.
-  /// Only what a job that has ended still needs in memory; the journal has the rest.
+  /// Leaves only what a job that has ended still needs in memory; the journal has the rest.
   static void trim(store::JobRecord& record);
+  /// Staged inputs, and outputs if asked for, of a job.
   static std::vector<std::uint64_t> stages_of(const Job& job, bool outputs_too);
   net::Task<void> remove_stages(std::vector<std::uint64_t> stages);
   net::Task<void> forget_old();
@@ -215,7 +225,7 @@ class Engine {
   net::Task<void> finish_job(JobPtr job);
   net::Task<void> end_job(JobPtr job, wire::JobState state, Error error);
   void close_job(Job& job);
-  wire::Capacity capacity_now() const;
+  wire::Capacity capacity_now(const Job& job) const;
   net::Task<void> plan_more(JobPtr job, scheduler::PlanMore action);
   net::Task<Result<std::shared_ptr<PreparedTask>>> prepare(JobPtr job, wire::PlannedTask planned);
   static scheduler::ReadyTask ready_task(std::uint64_t job, const PreparedTask& task);
@@ -248,6 +258,10 @@ class Engine {
   net::Task<Result<std::vector<wire::TensorAt>>> outputs_at(
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task, Slot slot,
       bool writable);
+  JobPtr make_job();
+  /// A slot for a result of the job; made on a worker where no file has room. kCancelled when the
+  /// job ended, or its plan was opened anew, meanwhile.
+  net::Task<Result<Slot>> allocate_slot(JobPtr job, std::uint64_t bytes);
   net::Task<void> release_slot(JobPtr job, Slot slot);
   /// Nobody is leased the task any more: its blobs go when no other task has them.
   void drop_task(Job& job, std::uint64_t task);
@@ -258,7 +272,7 @@ class Engine {
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task);
 
   // engine_report.cpp
-  [[nodiscard]] std::string why_unplanned() const;
+  [[nodiscard]] std::string why_unplanned(const Job& job) const;
   wire::Explanation explain_job(const Job& job) const;
 
   /// Runs a journal call on a worker, one at a time.
@@ -289,10 +303,17 @@ class Engine {
   std::unique_ptr<scheduler::Scheduler> scheduler_;
 
   std::map<std::uint64_t, JobPtr> jobs_;
+  std::map<std::array<std::uint8_t, 16>, std::uint64_t> by_token_;  ///< of jobs_
   std::unordered_map<scheduler::HostId, HostEntry> hosts_;
   std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin
   std::map<wire::Digest, scheduler::HostId> host_ids_;
-  std::vector<wire::Digest> host_pins_{{}};  ///< by number; number 0 is no host
+  struct KnownHost {
+    wire::Digest pin;
+    net::TimePoint left;
+  };
+  std::unordered_map<scheduler::HostId, KnownHost> known_hosts_;
+  scheduler::HostId last_host_id_ = 0;  ///< number 0 is no host
+  std::size_t forget_hosts_at_ = 0;     ///< so many are known
   LeaseMap leases_;
   std::unordered_map<std::uint64_t, Queues> queues_;  ///< by job
   /// Who has a blob's bytes: jobs with the same array have the same blobs.
@@ -306,7 +327,9 @@ class Engine {
   std::unordered_map<std::uint64_t, net::TimePoint> loose_stages_;  ///< staged, named by no job yet
   std::unordered_set<JobPtr> arriving_;  ///< submitted, not yet in jobs_: their files count
   std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
-  Turns disk_turns_, runner_turns_;
+  /// Turns are taken in this order, so that nobody waits in a circle: at runners, at the disk, at
+  /// removing files.
+  Turns runner_turns_, disk_turns_, removal_turns_;
   net::Event hosts_changed_;
   net::Event clock_;
   bool pump_posted_ = false;

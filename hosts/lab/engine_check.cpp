@@ -21,6 +21,7 @@ std::array<std::uint8_t, 32> draw_seed() {
 constexpr std::size_t kBatch = 256;
 /// A batch ends when it judges this much work: its deadline must hold.
 constexpr double kBatchFlops = 4e13;
+constexpr const char* kOfAnotherPlan = "the job has ended, or its plan was opened anew";
 /// Runners that a job may start for its checks, beside the first.
 constexpr std::uint32_t kMaxCheckers = 3;
 
@@ -220,6 +221,13 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
   if (job->ended || job->planner_starts != plan) {
     co_return;
   }
+  if (!verdict && !job->tasks.contains(action.task)) {
+    // Not even prepared: it cannot be computed again either.
+    Error error = verdict.error().with_context("checking task " + std::to_string(action.task) +
+                                               " of a refused host again");
+    co_await end_job(job, wire::JobState::kFailed, std::move(error));
+    co_return;
+  }
   if (!verdict) {
     // It cannot be checked again: computed again, its digest decides.
     logger_.warn("job " + std::to_string(action.job) + ", task " + std::to_string(action.task) +
@@ -265,23 +273,26 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
 
 net::Task<Result<scheduler::Verdict>> Engine::recheck_verdict(JobPtr job, std::uint64_t id) {
   const std::uint64_t number = job->record.job;
+  const std::uint32_t plan = job->planner_starts;
   auto record = co_await with_journal(
       [number, id](store::LabJournal& journal) { return journal.accepted_task(number, id); });
   if (!record) {
     co_return fail(std::move(record).error());
   }
-  if (job->ended) {
-    co_return fail(Code::kCancelled, "the job has ended");
+  if (job->ended || job->planner_starts != plan) {
+    co_return fail(Code::kCancelled, kOfAnotherPlan);
   }
   // The task is prepared again, for the check and for a second run.
   GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, co_await prepare(job, record->planned));
+  if (job->ended || job->planner_starts != plan) {
+    co_return fail(Code::kCancelled, kOfAnotherPlan);
+  }
   drop_task(*job, id);
   job->tasks.emplace(id, task);
-  const std::uint32_t plan = job->planner_starts;
   Slot slot;
   const bool merged = record->merged;
   if (merged) {
-    GOBLIN_CO_TRY(slot, job->results.allocate(SlotLayout::of(task->planned.outputs).total));
+    GOBLIN_CO_TRY(slot, co_await allocate_slot(job, SlotLayout::of(task->planned.outputs).total));
     auto planner = job->planner;
     if (!planner) {
       co_return fail(Code::kUnavailable, "the planner is gone");

@@ -68,7 +68,10 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
   const auto port = host->second.port;
   const SlotLayout layout = SlotLayout::of(task->planned.outputs);
   const std::uint32_t plan = job->planner_starts;
-  auto slot = job->results.allocate(layout.total);
+  auto slot = co_await allocate_slot(job, layout.total);
+  if (job->ended || job->planner_starts != plan) {
+    co_return;
+  }
   if (!slot) {
     co_await end_job(job, wire::JobState::kFailed, std::move(slot).error());
     co_return;
@@ -122,6 +125,39 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     co_await release_slot(job, *slot);
   }
   pump_soon();
+}
+
+namespace {
+
+net::Task<void> remove_stage(net::Loop& loop, store::Staging& staging, std::uint64_t stage) {
+  auto remove = [&staging, stage] { return staging.remove(stage); };
+  // A file that cannot be removed now is removed at the next start: no job names it any more.
+  (void)co_await loop.offload(remove);
+}
+
+}  // namespace
+
+Engine::JobPtr Engine::make_job() {
+  return std::make_shared<Job>(loop_, staging_, [this](std::uint64_t stage) {
+    loop_.spawn(remove_stage(loop_, staging_, stage));
+  });
+}
+
+net::Task<Result<Slot>> Engine::allocate_slot(JobPtr job, std::uint64_t bytes) {
+  if (const auto slot = job->results.find(bytes)) {
+    co_return *slot;
+  }
+  const std::uint32_t plan = job->planner_starts;
+  auto make = [this, bytes] { return ResultStore::make_file(staging_, bytes); };
+  auto file = co_await loop_.offload(make);
+  if (!file) {
+    co_return fail(std::move(file).error());
+  }
+  if (job->ended || job->planner_starts != plan) {
+    co_await remove_stage(loop_, staging_, file->number);
+    co_return fail(Code::kCancelled, "the job has ended, or its plan was opened anew");
+  }
+  co_return job->results.take(std::move(*file), bytes);
 }
 
 net::Task<void> Engine::release_slot(JobPtr job, Slot slot) {

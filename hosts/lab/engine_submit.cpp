@@ -54,17 +54,16 @@ net::Task<Result<std::shared_ptr<MappedRunner>>> Engine::start_runner(
 
 net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
                                                   std::vector<net::UniqueFd> fds) {
-  for (const auto& [number, known] : jobs_) {
-    if (!submit.dry_run && known->record.token == submit.token) {
-      const JobPtr same = known;
-      // Copied once more for a job that has its own.
-      std::vector<std::uint64_t> copies;
-      for (const auto& input : submit.inputs) {
-        copies.push_back(input.stage);
-      }
-      co_await unstage(std::move(copies));
-      co_return wire::ReplyBody(status_of(*same));
+  const auto known_job = by_token_.find(submit.token);
+  if (!submit.dry_run && known_job != by_token_.end()) {
+    const JobPtr same = jobs_.at(known_job->second);
+    // Copied once more for a job that has its own.
+    std::vector<std::uint64_t> copies;
+    for (const auto& input : submit.inputs) {
+      copies.push_back(input.stage);
     }
+    co_await unstage(std::move(copies));
+    co_return wire::ReplyBody(status_of(*same));
   }
   if (submit.weight < 1 || submit.weight > 1000) {
     co_return fail(Code::kInvalidArgument, "argument 'weight' is " + std::to_string(submit.weight) +
@@ -101,7 +100,7 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
                                         std::to_string(kind.outputs.size()));
   }
 
-  auto job = std::make_shared<Job>(loop_, staging_);
+  auto job = make_job();
   job->record.token = submit.token;
   job->record.kind = file.kind;
   job->record.plugin = file.digest;
@@ -165,6 +164,7 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
   job->planner = std::move(runner);
   job->started_us = static_cast<std::int64_t>(now());
   jobs_.emplace(*number, job);
+  by_token_.emplace(job->record.token, *number);
   logger_.info("job " + std::to_string(*number) + " (" + file.kind + ") is submitted");
   loop_.spawn(run_job(job));
   co_return wire::ReplyBody(status_of(*job));
@@ -195,7 +195,7 @@ net::Task<Result<void>> Engine::restore() {
   }
   std::set<std::uint64_t> named;
   for (auto& one : *loaded) {
-    const auto job = std::make_shared<Job>(loop_, staging_);
+    const auto job = make_job();
     job->record = std::move(one.record);
     job->told = std::move(one.told);
     job->ended = is_ended(job->record.state);
@@ -207,6 +207,7 @@ net::Task<Result<void>> Engine::restore() {
     }
     named.insert(job->record.output_stages.begin(), job->record.output_stages.end());
     jobs_.emplace(number, job);
+    by_token_.emplace(job->record.token, number);
     if (job->ended) {
       continue;
     }

@@ -86,7 +86,8 @@ struct Doubt {
 };
 
 struct Job {
-  Job(net::Loop& loop, store::Staging& staging) : results(staging), changed(loop) {}
+  Job(net::Loop& loop, store::Staging& staging, ResultStore::Remove remove)
+      : results(staging, std::move(remove)), changed(loop) {}
 
   store::JobRecord record;
   JobFiles files;                              ///< empty once it has ended
@@ -115,9 +116,9 @@ struct Job {
   std::map<wire::Digest, HostShare> shares;
   std::vector<wire::Incident> incidents;
   std::uint64_t incident_count = 0;
-  std::uint64_t final_planned = 0, final_accepted = 0;  ///< once ended
-  std::int64_t started_us = 0, ended_us = 0;            ///< loop's clock
-  std::uint64_t version = 0;                            ///< grows with every visible change
+  scheduler::JobCounts final_counts;          ///< once ended
+  std::int64_t started_us = 0, ended_us = 0;  ///< loop's clock
+  std::uint64_t version = 0;                  ///< grows with every visible change
   net::Event changed;
   /// Once it has ended and the journal has its explanation: all that is kept of it in memory.
   std::optional<wire::JobStatus> told;

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -26,32 +27,70 @@ Result<void> write_all(int fd, std::uint64_t offset, wire::ByteView bytes) {
   return {};
 }
 
-Result<Slot> ResultStore::allocate(std::uint64_t bytes) {
-  const std::uint64_t room = (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
+std::uint64_t ResultStore::room_for(std::uint64_t bytes) {
+  return (std::max<std::uint64_t>(bytes, 1) + 63) / 64 * 64;
+}
+
+std::optional<Slot> ResultStore::find(std::uint64_t bytes) {
+  const std::uint64_t room = room_for(bytes);
   if (room >= kOwnFileBytes) {
-    GOBLIN_TRY(store::Staging::File file, staging_.create(room));
-    const Slot slot{file.number, 0, bytes};
-    files_.emplace(file.number, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
-                                     room, room, 1, false});
+    // The same size, or little more: the rest would be wasted.
+    const auto fits = std::find_if(spares_.begin(), spares_.end(), [&](const auto number) {
+      const std::uint64_t size = files_.at(number).size;
+      return size >= room && size - room <= room / 4;
+    });
+    if (fits == spares_.end()) {
+      return std::nullopt;
+    }
+    const Slot slot{*fits, 0, bytes};
+    spares_.erase(fits);
+    files_.at(slot.stage).slots = 1;
     return slot;
   }
-  auto it = files_.find(arena_);
-  if (it != files_.end() && it->second.slots == 0) {
-    it->second.used = 0;
-  }
-  if (it == files_.end() || it->second.used + room > it->second.size) {
-    GOBLIN_TRY(store::Staging::File file, staging_.create(kArenaBytes));
-    arena_ = file.number;
-    it = files_
-             .emplace(file.number, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
-                                        kArenaBytes, 0, 0, true})
-             .first;
+  const auto it = files_.find(arena_);
+  if (it == files_.end()) {
+    return std::nullopt;
   }
   File& file = it->second;
+  if (file.slots == 0) {
+    file.used = 0;
+  }
+  if (room > file.size - file.used) {
+    return std::nullopt;
+  }
   const Slot slot{it->first, file.used, bytes};
   file.used += room;
   ++file.slots;
   return slot;
+}
+
+Result<store::Staging::File> ResultStore::make_file(store::Staging& staging, std::uint64_t bytes) {
+  const std::uint64_t room = room_for(bytes);
+  return staging.create(room >= kOwnFileBytes ? room : kArenaBytes);
+}
+
+Slot ResultStore::take(store::Staging::File file, std::uint64_t bytes) {
+  const std::uint64_t room = room_for(bytes);
+  const Slot slot{file.number, 0, bytes};
+  if (room < kOwnFileBytes) {
+    // The arena before it is full: it goes with its last slot.
+    if (const auto old = files_.find(arena_); old != files_.end() && old->second.slots == 0) {
+      remove_(old->first);
+      files_.erase(old);
+    }
+    arena_ = file.number;
+  }
+  files_.emplace(file.number, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),
+                                   file.size, room, 1, room >= kOwnFileBytes});
+  return slot;
+}
+
+Result<Slot> ResultStore::allocate(std::uint64_t bytes) {
+  if (const auto slot = find(bytes)) {
+    return *slot;
+  }
+  GOBLIN_TRY(store::Staging::File file, make_file(staging_, bytes));
+  return take(std::move(file), bytes);
 }
 
 bool ResultStore::release(const Slot& slot) {
@@ -59,9 +98,18 @@ bool ResultStore::release(const Slot& slot) {
   if (it == files_.end() || --it->second.slots > 0 || slot.stage == arena_) {
     return false;
   }
+  if (it->second.own) {
+    std::uint64_t bytes = it->second.size;
+    for (const auto number : spares_) {
+      bytes += files_.at(number).size;
+    }
+    if (spares_.size() < kSpares && bytes <= kSpareBytes) {
+      spares_.push_back(slot.stage);
+      return false;
+    }
+  }
   files_.erase(it);
-  // A file that cannot be removed now is removed at the next start: no job names it any more.
-  (void)staging_.remove(slot.stage);
+  remove_(slot.stage);
   return true;
 }
 
@@ -96,17 +144,19 @@ Result<void> ResultStore::write(const Slot& slot, std::uint64_t within, wire::By
 void ResultStore::reset(const std::set<std::uint64_t>& keep) {
   for (const auto& [number, file] : files_) {
     if (!keep.contains(number)) {
-      (void)staging_.remove(number);
+      remove_(number);
     }
   }
+  spares_.clear();
   files_.clear();
   arena_ = 0;
 }
 
 void ResultStore::clear() {
   for (const auto& [number, file] : files_) {
-    (void)staging_.remove(number);
+    remove_(number);
   }
+  spares_.clear();
   files_.clear();
   arena_ = 0;
 }

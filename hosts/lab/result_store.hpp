@@ -6,11 +6,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "core/net/blobs.hpp"
 #include "core/net/sha256.hpp"
@@ -25,16 +28,25 @@ struct Slot {
   std::uint64_t bytes = 0;
 };
 
-/// Loop's thread only, but for `writable_fd`, whose descriptor may be written by a worker while the
-/// slot is held.
+/// Loop's thread only, but for make_file() and the descriptors, which a worker may write to while
+/// the slot is held. Files of released large results are kept for the next ones: their pages are in
+/// memory and mapped already, and fresh ones cost more than a copy into them.
 class ResultStore {
  public:
-  explicit ResultStore(store::Staging& staging) : staging_(staging) {}
+  using Remove = std::function<void(std::uint64_t stage)>;
+  /// `remove` is told of files that nobody needs: removing a large one takes a while.
+  ResultStore(store::Staging& staging, Remove remove)
+      : staging_(staging), remove_(std::move(remove)) {}
 
-  /// 64-byte aligned. Blocks on the disk for a large slot.
+  /// A slot in a file that is there, 64-byte aligned. Nothing: make_file(), then take().
+  std::optional<Slot> find(std::uint64_t bytes);
+  /// Room for a result of so many bytes, and for others where it is small. Any thread; blocks on
+  /// the disk.
+  static Result<store::Staging::File> make_file(store::Staging& staging, std::uint64_t bytes);
+  Slot take(store::Staging::File file, std::uint64_t bytes);
+  /// All three, for small results: blocks for no longer than an arena takes.
   Result<Slot> allocate(std::uint64_t bytes);
-  /// Frees the slot; a file without slots is removed, but for the current arena.
-  /// True when the slot's file is gone: unmap it.
+  /// Frees the slot. True when its file is going: unmap it.
   bool release(const Slot& slot);
   /// Takes up a slot that the journal names.
   Result<void> adopt(const Slot& slot);
@@ -51,16 +63,22 @@ class ResultStore {
  private:
   static constexpr std::uint64_t kArenaBytes = 4u << 20;
   static constexpr std::uint64_t kOwnFileBytes = 256u << 10;
+  static constexpr std::size_t kSpares = 4;  ///< files without a slot that are kept
+  static constexpr std::uint64_t kSpareBytes = 512u << 20;
   struct File {
     std::shared_ptr<const net::UniqueFd> fd;
     std::uint64_t size = 0;
     std::uint64_t used = 0;   ///< arenas: bytes given out
     std::uint64_t slots = 0;  ///< held
-    bool arena = false;
+    bool own = false;         ///< of one result at a time
   };
+  static std::uint64_t room_for(std::uint64_t bytes);
+
   store::Staging& staging_;
+  Remove remove_;
   std::map<std::uint64_t, File> files_;
-  std::uint64_t arena_ = 0;  ///< number of the current one
+  std::vector<std::uint64_t> spares_;  ///< numbers of files without slots, the oldest first
+  std::uint64_t arena_ = 0;            ///< number of the current one
 };
 
 /// Takes a result's bytes into its slot and hashes them. Refuses another size than expected.

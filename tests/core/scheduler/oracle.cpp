@@ -16,8 +16,8 @@ void World::violate(std::string what) {
 void World::print(const Action& action) const {
   static constexpr const char* kNames[] = {
       "PlanMore",     "SendLease",     "CancelLease", "FetchResult", "CheckResult",
-      "AcceptResult", "ReleaseResult", "Quarantine",  "Recheck",     "Rerun",
-      "Incident",     "FinishJob",     "FailJob"};
+      "AcceptResult", "ReleaseResult", "ForgetBytes", "Quarantine",  "Recheck",
+      "Rerun",        "Incident",      "FinishJob",   "FailJob"};
   std::cerr << now_ << " " << kNames[action.index()];
   std::visit(
       [](const auto& a) {

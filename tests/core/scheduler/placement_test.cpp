@@ -333,10 +333,49 @@ TEST(Planning, TasksFitAValidatorWhereItDecides) {
   HostSpec validator = Driver::spec(9, true);
   validator.memory_bytes = 64 * kMiB;
   d.host(1).host(9, validator).job(1, wire::Policy::kValidator);
-  EXPECT_EQ(d.one<PlanMore>().min_memory_bytes, 64 * kMiB);
+  const PlanMore ask = d.one<PlanMore>();
+  EXPECT_EQ(ask.min_memory_bytes, 64 * kMiB);
+  EXPECT_EQ(ask.memory_bytes, 64 * kMiB) << "a larger task would never be accepted";
+  EXPECT_EQ(d.s->cut_now({wire::Policy::kValidator, 0}).memory_bytes, 64 * kMiB);
+  // The planner has nothing so small: it is not asked again and again.
+  d.plan(1, 0, true, 80 * kMiB).wait(60 * kSecond);
+  EXPECT_THAT(d.take<PlanMore>(), IsEmpty());
+  EXPECT_EQ(d.s->waiting_reason(1),
+            "each task needs 80 MiB and no validator offers more than 64 MiB");
+  d.host(10, Driver::spec(10, true));
+  EXPECT_EQ(d.one<PlanMore>().memory_bytes, 256 * kMiB);
+
   Driver other;
   other.host(1).host(9, validator).job(1);
   EXPECT_EQ(other.one<PlanMore>().min_memory_bytes, 256 * kMiB);
+  EXPECT_EQ(other.s->cut_now({wire::Policy::kAlgebraic, 0}).memory_bytes, 256 * kMiB);
+}
+
+TEST(Planning, TasksFitAsManyIndependentHostsAsThePolicyAsksFor) {
+  Driver d;
+  HostSpec small = Driver::spec(3);
+  small.memory_bytes = 64 * kMiB;
+  d.host(1).host(2, Driver::spec(1)).host(3, small).job(1, wire::Policy::kReplicate);
+  EXPECT_EQ(d.one<PlanMore>().memory_bytes, 64 * kMiB) << "two of the three are one group";
+  d.plan(1, 0, true, 80 * kMiB);
+  EXPECT_THAT(d.take<PlanMore>(), IsEmpty());
+  EXPECT_EQ(d.s->waiting_reason(1),
+            "each task needs 80 MiB and fewer than 2 independent hosts offer more than 64 MiB");
+  d.host(4);
+  EXPECT_EQ(d.one<PlanMore>().memory_bytes, 256 * kMiB);
+}
+
+TEST(Planning, PausedHostsAreNotCutFor) {
+  Driver d;
+  HostSpec paused = Driver::spec(1);
+  paused.memory_bytes = 8 * kMiB;
+  paused.accepting = false;
+  EXPECT_EQ(d.s->cut_now({}).hosts, 0u);
+  d.host(1, paused);
+  EXPECT_EQ(d.s->cut_now({}).hosts, 0u);
+  d.host(2);
+  EXPECT_EQ(d.s->cut_now({}).hosts, 1u);
+  EXPECT_EQ(d.s->cut_now({}).min_memory_bytes, 256 * kMiB);
 }
 
 TEST(Planning, AJobWithoutTasksEnds) {

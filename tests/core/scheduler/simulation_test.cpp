@@ -47,6 +47,46 @@ TEST(Simulation, OneSeedIsOneHistory) {
   for (std::uint64_t seed = 1; seed < 20; ++seed) EXPECT_EQ(trace(seed), trace(seed)) << seed;
 }
 
+/// Hosts whose memory one result fills do not wait for each other's votes.
+TEST(Simulation, ResultsThatWaitForVotesDoNotFillTheHosts) {
+  for (const wire::Policy policy : {wire::Policy::kReplicate, wire::Policy::kValidator}) {
+    for (std::uint32_t replicas = 2; replicas <= 3; ++replicas) {
+      Micros roomy = 0;
+      for (const std::size_t most_kept : {std::size_t{1000}, std::size_t{1}}) {
+        Options o;
+        o.hosts = 4;
+        o.lie = 1;
+        o.trusted = policy == wire::Policy::kValidator ? 1 : 0;
+        o.liars = o.stall = o.status = o.hand_back = o.lost_fetch = o.abstain = 0;
+        o.duplicate = o.forged = o.crash_per_minute = o.change_per_minute = 0;
+        o.restart = o.cancel = 0;
+        o.late_hosts = 0;
+        o.speed_spread = 2;
+        o.most_kept = most_kept;
+        World world(5, o);
+        for (auto& [id, host] : world.hosts()) {
+          host.spec.slots = 30;
+          host.spec.group = id;
+        }
+        world.hosts().begin()->second.temper = Temper::kLiar;  // votes that differ wait for a third
+        for (auto& [id, job] : world.jobs()) {
+          job.policy = {policy, replicas};
+          job.tasks = 100;
+          job.round = 0;
+          job.memory = 0;
+          job.flops = 1e9;
+        }
+        ASSERT_TRUE(world.run()) << world.violation();
+        if (most_kept == 1) {
+          EXPECT_LT(world.now(), roomy + roomy / 2) << replicas << " replicas";
+        } else {
+          roomy = world.now();
+        }
+      }
+    }
+  }
+}
+
 /// Two backlogged jobs share by weight although their tasks differ in size a hundredfold.
 TEST(Simulation, SharesFollowWeights) {
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {

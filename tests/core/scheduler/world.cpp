@@ -43,6 +43,7 @@ Options Options::draw(Random& random) {
   o.config.placement_window = 1 + std::uint32_t(random.below(64));
   o.config.first_deadline = 60'000'000;
   o.config.max_unjudged_bytes = 1 + random.below(4u << 20);
+  if (random.chance(0.5)) o.most_kept = 1 + random.below(3);
   return o;
 }
 
@@ -247,7 +248,11 @@ void World::on(const AcceptResult& a) {
 
 void World::on(const ReleaseResult& a) {
   leases_.erase(a.lease);
-  after(delay(), [this, h = a.host, l = a.lease] { hosts_[h].kept.erase(l); });
+  after(delay(), [this, h = a.host, l = a.lease] { let_go(hosts_[h], l); });
+}
+
+void World::on(const ForgetBytes& a) {
+  after(delay(), [this, h = a.host, l = a.lease] { let_go(hosts_[h], l); });
 }
 
 void World::on(const Quarantine& a) {

@@ -47,6 +47,7 @@ struct Options {
   double restart = 0.2;  ///< of the lab node, once in a history
   double cancel = 0.1;   ///< a job is cancelled midway
   double speed_spread = 10;
+  std::size_t most_kept = 1000;  ///< results that fill a host's memory: it computes no more
   Micros faults_end = 90'000'000;
   Config config;
 
@@ -151,6 +152,7 @@ class World {
   void on(const CheckResult& a);
   void on(const AcceptResult& a);
   void on(const ReleaseResult& a);
+  void on(const ForgetBytes& a);
   void on(const Quarantine& a);
   void on(const Recheck& a);
   void on(const Rerun& a);
@@ -170,6 +172,7 @@ class World {
   void leave(SimHost& host);
   void deliver(HostId host, std::uint64_t life, LeaseId lease);
   void work_on(SimHost& host);
+  void let_go(SimHost& host, LeaseId lease);
   void finish(SimHost& host, LeaseId lease, std::uint64_t work, Micros compute);
   void report(SimHost& host, Outcome outcome);
   void tell(HostId from, const Outcome& outcome);

@@ -66,6 +66,7 @@ void World::deliver(HostId id, std::uint64_t life, LeaseId lease) {
 
 void World::work_on(SimHost& host) {
   if (!host.connected || host.running != 0 || host.queue.empty()) return;
+  if (host.kept.size() >= options_.most_kept) return;
   const LeaseId lease = host.queue.front();
   host.queue.pop_front();
   host.running = lease;
@@ -85,6 +86,12 @@ void World::work_on(SimHost& host) {
   after(compute, [this, h = host.id, lease, work = host.work, compute] {
     finish(hosts_[h], lease, work, compute);
   });
+}
+
+/// A result's bytes need not be kept any more.
+void World::let_go(SimHost& host, LeaseId lease) {
+  host.kept.erase(lease);
+  work_on(host);
 }
 
 void World::finish(SimHost& host, LeaseId lease, std::uint64_t work, Micros compute) {

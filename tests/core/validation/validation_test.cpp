@@ -194,8 +194,10 @@ TEST(Algebraic, ValidatorsComingAndGoingMoveTheDecision) {
 TEST(Algebraic, ARerunAfterAnAbstentionIsDecidedByDigestsFromTheStart) {
   Judged v(kAlgebraic, false, true);
   EXPECT_EQ(v.decide().want_results, 2u);
-  EXPECT_EQ(v.commit(1, kRight).want_results, 1u);
-  EXPECT_EQ(v.commit(2, kRight).fetch, 101u);
+  const Decision first = v.commit(1, kRight);
+  EXPECT_EQ(first.want_results, 1u);
+  EXPECT_EQ(first.fetch, 101u);
+  EXPECT_FALSE(v.commit(2, kRight).fetch);
   EXPECT_EQ(v.arrive(1).accept, 101u);
 }
 
@@ -209,8 +211,8 @@ TEST(Validator, AsksAHostThenATrustedOneAndAcceptsEqualDigests) {
   d = v.commit(1, kRight);
   EXPECT_EQ(d.want_results, 0u);
   EXPECT_TRUE(d.want_validator);
-  EXPECT_FALSE(d.fetch) << "no bytes move before the decision";
-  EXPECT_EQ(v.commit(9, kRight, true).fetch, 101u);
+  EXPECT_EQ(d.fetch, 101u) << "the host need not wait for the validator";
+  EXPECT_FALSE(v.commit(9, kRight, true).fetch);
   EXPECT_EQ(v.arrive(1).accept, 101u);
   EXPECT_THAT(v.voters(), ElementsAre(1u, 9u));
 }
@@ -269,10 +271,11 @@ TEST_P(ReplicateQuorum, NeedsThatManyEqualDigestsOfDifferentGroups) {
   EXPECT_EQ(v.decide().want_results, k);
   for (HostId host = 1; host < k; ++host) {
     const Decision d = v.commit(host, kRight);
-    EXPECT_FALSE(d.fetch || d.accept);
+    EXPECT_EQ(d.fetch.has_value(), host == 1) << "one copy is enough";
+    EXPECT_FALSE(d.accept);
     EXPECT_EQ(d.want_results, k - host);
   }
-  EXPECT_EQ(v.commit(k, kRight).fetch, 101u);
+  EXPECT_FALSE(v.commit(k, kRight).fetch);
   EXPECT_EQ(v.arrive(1).accept, 101u);
   EXPECT_EQ(v.voters().size(), k);
 }
@@ -294,18 +297,19 @@ TEST(Replicate, RefusesTheMinority) {
   v.commit(1, kRight);
   EXPECT_EQ(v.commit(2, kWrong).want_results, 1u);
   const Decision d = v.commit(3, kRight);
-  EXPECT_EQ(d.fetch, 101u);
   EXPECT_THAT(refusals(d), ElementsAre(std::pair(102u, RefusalReason::kQuorumDiffers)));
 }
 
 TEST(Replicate, SybilsOfOneGroupAreOneVote) {
   Judged v({Policy::kReplicate, 2}, false);
-  for (HostId host = 1; host <= 4; ++host) EXPECT_FALSE(v.commit_in(5, host, kWrong).fetch);
+  for (HostId host = 1; host <= 4; ++host)
+    EXPECT_EQ(v.commit_in(5, host, kWrong).fetch.has_value(), host == 1);
+  EXPECT_FALSE(v.arrive(1).accept) << "its bytes are here, its votes are one";
   EXPECT_FALSE(v.may_ask(6, 5, false));
-  v.commit(10, kRight);
+  EXPECT_EQ(v.commit(10, kRight).fetch, 110u);
   const Decision d = v.commit(11, kRight);
-  EXPECT_EQ(d.fetch, 110u);
   EXPECT_EQ(d.refuse.size(), 4u);
+  EXPECT_EQ(v.arrive(10).accept, 110u);
 }
 
 TEST(Replicate, AQuorumAgainstATrustedHostDoesNotWin) {
@@ -326,7 +330,9 @@ TEST(Replicate, DiscardedHostsLoseTheirVote) {
   Decision d = v.arrive(1);
   EXPECT_FALSE(d.accept) << "its bytes came after it was caught";
   EXPECT_EQ(d.want_results, 1u);
-  EXPECT_EQ(v.commit(3, kRight).fetch, 102u);
+  EXPECT_EQ(d.fetch, 102u);
+  EXPECT_FALSE(v.commit(3, kRight).accept);
+  EXPECT_EQ(v.arrive(2).accept, 102u);
 }
 
 TEST(Replicate, LostBytesKeepTheirVote) {
@@ -340,13 +346,43 @@ TEST(Replicate, LostBytesKeepTheirVote) {
 
 TEST(Replicate, LyingAboutBytesLosesTheVote) {
   Judged v({Policy::kReplicate, 2}, false);
-  v.commit(1, kRight);
-  EXPECT_EQ(v.commit(2, kRight).fetch, 101u);
+  EXPECT_EQ(v.commit(1, kRight).fetch, 101u);
+  EXPECT_FALSE(v.commit(2, kRight).fetch);
   v.fetch_failed(101, true);
   const Decision d = v.decide();
   EXPECT_THAT(refusals(d), ElementsAre(std::pair(101u, RefusalReason::kBytesDiffer)));
   EXPECT_EQ(d.want_results, 1u);
-  EXPECT_FALSE(d.fetch);
+  EXPECT_EQ(d.fetch, 102u);
+}
+
+TEST(Replicate, EqualResultsAreReleasedOnceOneIsHere) {
+  Judged v({Policy::kReplicate, 3}, false);
+  v.commit(1, kRight);
+  EXPECT_THAT(v.commit(2, kRight).release, IsEmpty()) << "the first may not arrive";
+  EXPECT_THAT(v.arrive(1).release, ElementsAre(102u));
+  EXPECT_THAT(v.decide().release, IsEmpty()) << "said once";
+  const Decision other = v.commit(3, kWrong);
+  EXPECT_EQ(other.fetch, 103u) << "it may win";
+  EXPECT_THAT(other.release, IsEmpty());
+  v.arrive(3);
+  EXPECT_EQ(v.commit(4, kRight).accept, 101u) << "released votes count";
+}
+
+TEST(Replicate, ReleasedVotesStandWhenTheCopyGoes) {
+  Judged v({Policy::kReplicate, 2}, false);
+  v.commit(1, kRight);
+  v.arrive(1);
+  v.discard(1);
+  EXPECT_EQ(v.commit(2, kRight).fetch, 102u) << "the copy went with its host";
+  v.arrive(2);
+  Judged w({Policy::kReplicate, 3}, false);
+  w.commit(1, kRight);
+  w.arrive(1);
+  EXPECT_THAT(w.commit(2, kRight).release, ElementsAre(102u));
+  w.discard(1);
+  EXPECT_EQ(w.commit(3, kRight).fetch, 103u);
+  EXPECT_FALSE(w.arrive(3).accept) << "two votes of three";
+  EXPECT_EQ(w.commit(4, kRight).accept, 103u);
 }
 
 TEST(LateFetch, AnotherResultIsFetchedAndDecides) {
@@ -376,9 +412,8 @@ TEST(LateFetch, TheLateOneIsCheckedWhenItComesFirst) {
 
 TEST(LateFetch, AnotherVoterOfTheQuorumIsAsked) {
   Judged v({Policy::kReplicate, 2}, false);
-  v.commit(1, kRight);
-  const Decision quorum = v.commit(2, kRight);
-  EXPECT_EQ(quorum.fetch, 101u);
+  EXPECT_EQ(v.commit(1, kRight).fetch, 101u);
+  EXPECT_FALSE(v.commit(2, kRight).fetch);
   v.fetch_late(101);
   EXPECT_EQ(v.decide().fetch, 102u);
   v.fetch_late(102);

@@ -16,10 +16,14 @@ namespace {
 using testing::HasSubstr;
 constexpr std::uint64_t kMiB = 1 << 20;
 
+ResultStore::Remove remover(store::Staging& staging) {
+  return [&staging](std::uint64_t stage) { EXPECT_TRUE(staging.remove(stage)); };
+}
+
 struct Store {
   explicit Store(std::uint64_t cap = 0)
       : staging(std::move(store::Staging::open(directory.path() + "/staging", cap)).value()),
-        results(*staging) {}
+        results(*staging, remover(*staging)) {}
   std::size_t files() { return staging->list().value().size(); }
 
   test::TempDir directory;
@@ -68,8 +72,55 @@ TEST(ResultStore, ALargeResultHasAFileOfItsOwn) {
   EXPECT_NE(small->stage, large->stage);
   EXPECT_EQ(large->offset, 0u);
   EXPECT_EQ(store.files(), 2u);
-  EXPECT_TRUE(store.results.release(*large));
+}
+
+TEST(ResultStore, AFileOfAReleasedLargeResultServesTheNextOfItsSize) {
+  Store store;
+  const Slot first = store.results.allocate(4 * kMiB).value();
+  const Slot held = store.results.allocate(4 * kMiB).value();
+  ASSERT_TRUE(store.results.write(held, 0, pattern(1000, 3)));
+  EXPECT_FALSE(store.results.release(first));  // stays mapped
+  const Slot second = store.results.allocate(4 * kMiB - 100).value();
+  EXPECT_EQ(second.stage, first.stage);
+  const Slot third = store.results.allocate(4 * kMiB).value();
+  EXPECT_NE(third.stage, first.stage);
+  EXPECT_NE(third.stage, held.stage);
+  EXPECT_EQ(store.files(), 3u);
+  // Half of a file's size would waste it.
+  EXPECT_FALSE(store.results.release(third));
+  const Slot smaller = store.results.allocate(2 * kMiB).value();
+  EXPECT_NE(smaller.stage, third.stage);
+  Slot part = held;
+  part.bytes = 1000;
+  EXPECT_EQ(read_slot(store.results, part), pattern(1000, 3));
+}
+
+TEST(ResultStore, KeepsFewFilesThatNobodyUses) {
+  Store store;
+  std::vector<Slot> slots;
+  for (int i = 0; i < 10; ++i) {
+    slots.push_back(store.results.allocate(kMiB).value());
+  }
+  EXPECT_EQ(store.files(), 10u);
+  std::size_t gone = 0;
+  for (const Slot& slot : slots) {
+    gone += store.results.release(slot) ? 1 : 0;
+  }
+  EXPECT_EQ(gone, 6u);
+  EXPECT_EQ(store.files(), 4u);
+  store.results.clear();
+  EXPECT_EQ(store.files(), 0u);
+}
+
+TEST(ResultStore, FilesThatNobodyUsesDoNotOutliveANewPlan) {
+  Store store;
+  const Slot kept = store.results.allocate(kMiB).value();
+  const Slot spare = store.results.allocate(kMiB).value();
+  EXPECT_FALSE(store.results.release(spare));
+  store.results.reset({kept.stage});
   EXPECT_EQ(store.files(), 1u);
+  ASSERT_TRUE(store.results.adopt(kept));
+  EXPECT_NE(store.results.allocate(kMiB).value().stage, spare.stage);
 }
 
 TEST(ResultStore, AnArenaIsUsedAgainAndAnOldOneGoesWithItsLastResult) {
@@ -112,12 +163,12 @@ TEST(ResultStore, TakesUpWhatTheJournalNames) {
   Slot kept;
   {
     auto staging = store::Staging::open(directory.path(), 0).value();
-    ResultStore results(*staging);
+    ResultStore results(*staging, remover(*staging));
     kept = results.allocate(1000).value();
     ASSERT_TRUE(results.write(kept, 0, pattern(1000, 5)));
   }
   auto staging = store::Staging::open(directory.path(), 0).value();
-  ResultStore results(*staging);
+  ResultStore results(*staging, remover(*staging));
   ASSERT_TRUE(results.adopt(kept));
   EXPECT_EQ(read_slot(results, kept), pattern(1000, 5));
   const auto fresh = results.allocate(1000).value();
