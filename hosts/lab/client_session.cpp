@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace goblin::lab {
 namespace {
 
@@ -10,8 +12,12 @@ namespace {
 constexpr net::Milliseconds kEventPause{100};
 /// Requests of one client at once; the next one is read when one is answered.
 constexpr std::size_t kMaxRequests = 64;
+/// An event waits while so many frames wait for the client; replies need room beside them.
+constexpr std::size_t kEventRoom = kMaxRequests / 2;
 /// Staged arrays that no submission has used yet.
 constexpr std::size_t kMaxStages = 2048;
+/// Outputs that may be pulled; those of the job that was asked for last may be more.
+constexpr std::size_t kMaxOffered = 256;
 
 bool has_ended(const wire::JobStatus& status) {
   return status.state == wire::JobState::kDone || status.state == wire::JobState::kFailed ||
@@ -66,6 +72,7 @@ net::Task<void> ClientSession::run() {
   closed_ = true;
   channel_->close();
   outgoing_.close();
+  room_.set();
   blobs_->shut_down();
   std::vector<std::uint64_t> unused(stages_.begin(), stages_.end());
   co_await engine_.unstage(std::move(unused));
@@ -115,9 +122,14 @@ net::Task<void> ClientSession::watch(std::shared_ptr<ClientSession> self, std::u
   std::uint64_t seen = UINT64_MAX;
   while (followed && !self->closed_) {
     seen = co_await self->engine_.wait_change(followed, seen);
+    while (self->outgoing_.size() >= kEventRoom && !self->closed_) {
+      self->room_.reset();
+      co_await self->room_.wait();
+    }
     if (self->closed_) {
       co_return;
     }
+    seen = followed->version;
     wire::JobStatus status = self->engine_.status_of(*followed);
     const bool ended = has_ended(status);
     const wire::Event event{std::move(status)};
@@ -157,8 +169,7 @@ net::Task<Result<wire::ReplyBody>> ClientSession::reply_to(wire::RequestBody bod
     co_return wire::ReplyBody(std::move(explanation));
   }
   if (auto* forget = std::get_if<wire::ForgetJob>(&body)) {
-    GOBLIN_CO_TRY_VOID(co_await engine_.forget(forget->job));
-    co_return wire::ReplyBody(wire::Ok{});
+    co_return co_await on(*forget);
   }
   if (std::holds_alternative<wire::GetHosts>(body)) {
     co_return wire::ReplyBody(engine_.hosts());
@@ -184,24 +195,42 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Stage body,
     co_return fail(Code::kUnsupported,
                    "shared memory needs the lab node's Unix socket; over TLS arrays are pulled");
   }
+  GOBLIN_CO_TRY(store::Staging::File file, co_await stage_in_turn(body.size));
+  out.push_back(std::move(file.fd));
+  co_return wire::ReplyBody(wire::Staged{file.number});
+}
+
+net::Task<Result<store::Staging::File>> ClientSession::stage_in_turn(std::uint64_t bytes) {
+  const auto turn = co_await engine_.disk_turns().take(this);
+  if (closed_) {
+    co_return fail(Code::kUnavailable, "the client has gone");
+  }
+  if (stages_.size() >= kMaxStages) {
+    std::erase_if(stages_, [this](auto stage) { return !engine_.is_staged(stage); });
+  }
   if (stages_.size() >= kMaxStages) {
     co_return fail(Code::kExhausted, "this client has staged " + std::to_string(stages_.size()) +
                                          " arrays and submitted none of them: submit them, or "
                                          "close the connection");
   }
-  const auto turn = co_await engine_.disk_turns().take(this);
-  if (closed_) {
-    co_return fail(Code::kUnavailable, "the client has gone");
-  }
-  GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(body.size));
+  GOBLIN_CO_TRY(store::Staging::File file, co_await engine_.stage(bytes));
   if (closed_) {
     std::vector<std::uint64_t> unused(1, file.number);
     co_await engine_.unstage(std::move(unused));
     co_return fail(Code::kUnavailable, "the client has gone");
   }
   stages_.insert(file.number);
-  out.push_back(std::move(file.fd));
-  co_return wire::ReplyBody(wire::Staged{file.number});
+  co_return file;
+}
+
+std::vector<std::uint64_t> ClientSession::take_stages(const wire::Submit& submit) {
+  std::vector<std::uint64_t> taken;
+  for (const auto& input : submit.inputs) {
+    if (input.storage == wire::Storage::kStaged && stages_.erase(input.stage) != 0) {
+      taken.push_back(input.stage);
+    }
+  }
+  return taken;
 }
 
 net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
@@ -211,56 +240,19 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
     const auto turn = co_await engine_.runner_turns().take(this);
     co_return co_await engine_.submit(std::move(body), std::move(fds));
   }
-  for (const auto& input : body.inputs) {
-    if (local && input.storage == wire::Storage::kBlob) {
-      co_return fail(Code::kInvalidArgument,
-                     "array '" + input.name + "' comes as a blob over a Unix socket: stage it");
-    }
-    if (!local && input.storage != wire::Storage::kBlob) {
-      co_return fail(Code::kInvalidArgument,
-                     "array '" + input.name + "' lies on another machine: send it as a blob");
-    }
-    if (input.storage == wire::Storage::kStaged && !stages_.contains(input.stage)) {
-      co_return fail(Code::kInvalidArgument, "array '" + input.name + "' names staging file " +
-                                                 std::to_string(input.stage) +
-                                                 ", which was not made for this client");
-    }
-    if (input.storage == wire::Storage::kStaged && !engine_.is_staged(input.stage)) {
-      co_return fail(Code::kNotFound, "array '" + input.name +
-                                          "' was staged so long ago that it was removed: stage "
-                                          "it again");
-    }
-    if (input.storage == wire::Storage::kFile && input.fd_index >= fds.size()) {
-      co_return fail(Code::kInvalidArgument,
-                     "array '" + input.name + "': its file's descriptor is missing");
-    }
+  auto ready = check_places(body, fds.size());
+  if (ready && !local) {
+    ready = co_await pull_inputs(body);
   }
-  std::set<std::string> outputs;
-  for (const auto& output : body.outputs) {
-    if (!outputs.insert(output.name).second) {
-      co_return fail(Code::kInvalidArgument, "output '" + output.name + "' is given twice");
-    }
-    if (!local || output.fd_index >= fds.size()) {
-      co_return fail(Code::kInvalidArgument,
-                     "output '" + output.name + "': " +
-                         (local ? "its file's descriptor is missing"
-                                : "only a client on the lab node's machine may name a file"));
-    }
+  // The client's end must not take them away while they are submitted.
+  auto used = take_stages(body);
+  Result<wire::ReplyBody> reply = fail(Code::kInternal, "not submitted");
+  if (ready) {
+    const auto turn = co_await engine_.runner_turns().take(this);
+    reply = co_await engine_.submit(std::move(body), std::move(fds));
+  } else {
+    reply = fail(std::move(ready).error());
   }
-  if (!local) {
-    GOBLIN_CO_TRY_VOID(co_await pull_inputs(body));
-  }
-  std::vector<std::uint64_t> used;
-  for (const auto& input : body.inputs) {
-    if (input.storage == wire::Storage::kStaged) {
-      used.push_back(input.stage);
-    }
-  }
-  for (const auto stage : used) {
-    stages_.erase(stage);  // the client's end must not take it away while it is submitted
-  }
-  const auto turn = co_await engine_.runner_turns().take(this);
-  auto reply = co_await engine_.submit(std::move(body), std::move(fds));
   if (!reply) {
     // Nobody submits them again: a refused submission must not keep its room.
     co_await engine_.unstage(std::move(used));
@@ -268,9 +260,46 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::Submit body,
   co_return reply;
 }
 
-net::Task<Result<store::Staging::File>> ClientSession::stage_in_turn(std::uint64_t bytes) {
-  const auto turn = co_await engine_.disk_turns().take(this);
-  co_return co_await engine_.stage(bytes);
+Result<void> ClientSession::check_places(const wire::Submit& submit, std::size_t fds) const {
+  const bool local = channel_->peer().local;
+  for (const auto& input : submit.inputs) {
+    if (local && input.storage == wire::Storage::kBlob) {
+      return fail(Code::kInvalidArgument,
+                  "array '" + input.name + "' comes as a blob over a Unix socket: stage it");
+    }
+    if (!local && input.storage != wire::Storage::kBlob) {
+      return fail(Code::kInvalidArgument,
+                  "array '" + input.name + "' lies on another machine: send it as a blob");
+    }
+    if (input.storage == wire::Storage::kStaged && !stages_.contains(input.stage)) {
+      return fail(Code::kInvalidArgument, "array '" + input.name + "' names staging file " +
+                                              std::to_string(input.stage) +
+                                              ", which was not made for this client, or was "
+                                              "removed long ago: stage it again");
+    }
+    if (input.storage == wire::Storage::kStaged && !engine_.is_staged(input.stage)) {
+      return fail(Code::kNotFound, "array '" + input.name +
+                                       "' was staged so long ago that it was removed: stage "
+                                       "it again");
+    }
+    if (input.storage == wire::Storage::kFile && input.fd_index >= fds) {
+      return fail(Code::kInvalidArgument,
+                  "array '" + input.name + "': its file's descriptor is missing");
+    }
+  }
+  std::set<std::string> outputs;
+  for (const auto& output : submit.outputs) {
+    if (!outputs.insert(output.name).second) {
+      return fail(Code::kInvalidArgument, "output '" + output.name + "' is given twice");
+    }
+    if (!local || output.fd_index >= fds) {
+      return fail(Code::kInvalidArgument,
+                  "output '" + output.name + "': " +
+                      (local ? "its file's descriptor is missing"
+                             : "only a client on the lab node's machine may name a file"));
+    }
+  }
+  return {};
 }
 
 net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
@@ -282,24 +311,19 @@ net::Task<Result<void>> ClientSession::pull_inputs(wire::Submit& submit) {
                      "array '" + input.name + "': a blob is row-major and begins at byte 0");
     }
     GOBLIN_CO_TRY(store::Staging::File file, co_await stage_in_turn(bytes));
-    if (closed_) {
-      std::vector<std::uint64_t> unused(1, file.number);
-      co_await engine_.unstage(std::move(unused));
-      co_return fail(Code::kUnavailable, "the client has gone");
-    }
-    stages_.insert(file.number);
+    const wire::Digest digest = input.digest;
+    input.storage = wire::Storage::kStaged;
+    input.stage = file.number;
     auto fd = std::make_shared<const net::UniqueFd>(std::move(file.fd));
     auto sink = std::make_shared<SlotSink>(std::move(fd), 0, bytes);
-    auto fetched = co_await blobs_->fetch(input.digest, 0, sink);
+    auto fetched = co_await blobs_->fetch(digest, 0, sink);
     if (!fetched) {
       co_return fail(fetched.error().with_context("array '" + input.name + "'"));
     }
-    if (sink->digest() != input.digest) {
+    if (sink->digest() != digest) {
       co_return fail(Code::kCorrupt,
                      "array '" + input.name + "' does not hash to its digest: send it again");
     }
-    input.storage = wire::Storage::kStaged;
-    input.stage = file.number;
   }
   co_return Result<void>{};
 }
@@ -311,10 +335,33 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::GetResult body,
     out = std::move(outputs.fds);
     co_return wire::ReplyBody(std::move(outputs.status));
   }
-  std::size_t next = 0;
-  for (auto& info : outputs.status.outputs) {
+  GOBLIN_CO_TRY_VOID(co_await offer(outputs.status, std::move(outputs.fds)));
+  co_return wire::ReplyBody(std::move(outputs.status));
+}
+
+net::Task<Result<void>> ClientSession::offer(wire::JobStatus& status,
+                                             std::vector<net::UniqueFd> fds) {
+  const auto staged = std::count_if(status.outputs.begin(), status.outputs.end(),
+                                    [](const auto& info) { return info.staged; });
+  if (staged == 0 && !status.outputs.empty()) {
+    co_return fail(Code::kNotFound, "output '" + status.outputs[0].name + "' of job " +
+                                        std::to_string(status.job) +
+                                        " was written to a file on the lab node's machine: read "
+                                        "it there");
+  }
+  Offer offered;
+  offered.job = status.job;
+  auto fd = fds.begin();
+  for (auto& info : status.outputs) {
+    if (!info.staged) {
+      continue;  // the client sees that it is in a file
+    }
+    if (fd == fds.end()) {
+      co_return fail(Code::kInternal, "the file of output '" + info.name + "' of job " +
+                                          std::to_string(status.job) + " is missing");
+    }
     TensorFile tensor;
-    tensor.fd = std::make_shared<const net::UniqueFd>(std::move(outputs.fds.at(next++)));
+    tensor.fd = std::make_shared<const net::UniqueFd>(std::move(*fd++));
     tensor.dtype = info.spec.dtype;
     tensor.shape = info.spec.shape;
     tensor.strides = TensorFile::row_major(tensor.dtype, tensor.shape);
@@ -322,17 +369,42 @@ net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::GetResult body,
     const auto turn = co_await engine_.disk_turns().take(this);
     auto hash = [tensor] { return hash_source(*make_view_source(tensor)); };
     GOBLIN_CO_TRY(info.digest, co_await loop_.offload(hash));
-    results_.insert_or_assign(info.digest, std::move(tensor));
+    offered.outputs.insert_or_assign(info.digest, std::move(tensor));
   }
-  co_return wire::ReplyBody(std::move(outputs.status));
+  std::erase_if(offers_, [&](const Offer& old) { return old.job == offered.job; });
+  offers_.push_back(std::move(offered));
+  drop_offers();
+  co_return Result<void>{};
+}
+
+void ClientSession::drop_offers() {
+  std::erase_if(offers_, [this](const Offer& offer) { return !engine_.follow(offer.job); });
+  std::size_t outputs = 0;
+  for (const auto& offer : offers_) {
+    outputs += offer.outputs.size();
+  }
+  while (outputs > kMaxOffered && offers_.size() > 1) {
+    outputs -= offers_.front().outputs.size();
+    offers_.pop_front();
+  }
+}
+
+net::Task<Result<wire::ReplyBody>> ClientSession::on(wire::ForgetJob body) {
+  auto done = co_await engine_.forget(body.job);
+  drop_offers();
+  GOBLIN_CO_TRY_VOID(std::move(done));
+  co_return wire::ReplyBody(wire::Ok{});
 }
 
 net::Task<Result<std::shared_ptr<net::BlobSource>>> ClientSession::find_blob(wire::Digest digest) {
-  const auto it = results_.find(digest);
-  if (it == results_.end()) {
-    co_return fail(Code::kNotFound, "ask for the job's result first");
+  for (auto offer = offers_.rbegin(); offer != offers_.rend(); ++offer) {
+    if (const auto found = offer->outputs.find(digest); found != offer->outputs.end()) {
+      co_return make_view_source(found->second);
+    }
   }
-  co_return make_view_source(it->second);
+  co_return fail(Code::kNotFound, digest == wire::Digest{}
+                                      ? "the output was written to a file on the lab node's machine"
+                                      : "ask for the job's result first");
 }
 
 }  // namespace goblin::lab

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <list>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -39,9 +40,18 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
   net::Task<Result<wire::ReplyBody>> on(wire::Stage body, std::vector<net::UniqueFd>& out);
   net::Task<Result<wire::ReplyBody>> on(wire::Submit body, std::vector<net::UniqueFd>& fds);
   net::Task<Result<wire::ReplyBody>> on(wire::GetResult body, std::vector<net::UniqueFd>& out);
+  net::Task<Result<wire::ReplyBody>> on(wire::ForgetJob body);
+  [[nodiscard]] Result<void> check_places(const wire::Submit& submit, std::size_t fds) const;
+  /// Makes a staging file of this client's. kExhausted when it has too many already.
   net::Task<Result<store::Staging::File>> stage_in_turn(std::uint64_t bytes);
   /// Over TLS: pulls the client's arrays into staging files.
   net::Task<Result<void>> pull_inputs(wire::Submit& submit);
+  /// Numbers of a submission's staging files that are this client's; they are so no longer.
+  std::vector<std::uint64_t> take_stages(const wire::Submit& submit);
+  /// Over TLS: offers the staged outputs of a job that is done, and writes their digests.
+  net::Task<Result<void>> offer(wire::JobStatus& status, std::vector<net::UniqueFd> fds);
+  /// Offers end with their job, whoever forgot it, and when there are too many.
+  void drop_offers();
   net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(wire::Digest digest);
 
   net::Loop& loop_;
@@ -51,10 +61,15 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
   std::unique_ptr<net::Channel> channel_;
   net::Queue<net::Frame> outgoing_;
   std::unique_ptr<net::BlobExchange> blobs_;
-  std::set<std::uint64_t> stages_;                        ///< made for this client
-  std::unordered_map<wire::Digest, TensorFile> results_;  ///< over TLS: what it may pull
-  std::size_t under_way_ = 0;                             ///< requests
-  std::set<std::uint64_t> watched_;                       ///< jobs
+  std::set<std::uint64_t> stages_;  ///< made for this client
+  /// Over TLS: what it may pull of a job.
+  struct Offer {
+    std::uint64_t job = 0;
+    std::unordered_map<wire::Digest, TensorFile> outputs;
+  };
+  std::list<Offer> offers_;          ///< the oldest first
+  std::size_t under_way_ = 0;        ///< requests
+  std::set<std::uint64_t> watched_;  ///< jobs
   net::Event room_;
   bool closed_ = false;
 };
