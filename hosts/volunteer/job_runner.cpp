@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/volunteer/job_runner.hpp"
 
+#include <algorithm>
+
 namespace goblin::volunteer {
 namespace {
 
@@ -38,6 +40,34 @@ net::Task<Result<OutputBuffer>> Work::JobRunner::output_buffer(std::uint64_t byt
     buffers.push_back(found);
   }
   co_return found;
+}
+
+std::uint64_t Work::JobRunner::free_bytes() const {
+  std::uint64_t bytes = 0;
+  for (const auto& buffer : buffers) {
+    bytes += buffer.memory.use_count() > 1 ? 0 : buffer.memory->size();
+  }
+  return bytes;
+}
+
+net::Task<void> Work::JobRunner::trim_buffers(std::uint64_t bytes) {
+  std::uint64_t kept = 0;
+  std::vector<std::uint32_t> unmapped;
+  std::erase_if(buffers, [&](const OutputBuffer& buffer) {
+    if (buffer.memory.use_count() > 1) {
+      return false;
+    }
+    if (buffer.memory->size() <= bytes - std::min(bytes, kept)) {
+      kept += buffer.memory->size();
+      return false;
+    }
+    unmapped.push_back(buffer.segment);
+    return true;
+  });
+  if (!unmapped.empty()) {
+    // A runner that cannot answer has gone, and its maps with it.
+    (void)co_await client->unmap(std::move(unmapped));
+  }
 }
 
 }  // namespace goblin::volunteer

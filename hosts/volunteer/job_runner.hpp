@@ -23,6 +23,10 @@ struct Work::JobRunner {
   /// that are free and do not fit into `room` bytes beside it are unmapped.
   net::Task<Result<OutputBuffer>> output_buffer(std::uint64_t bytes, std::uint64_t room);
 
+  /// Unmaps the buffers that nobody else holds, until at most `bytes` of them are left.
+  net::Task<void> trim_buffers(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t free_bytes() const;  ///< of buffers that nobody else holds
+
   std::shared_ptr<plugin::RunnerClient> client;
   wire::Digest plugin;
   std::map<wire::Digest, std::uint32_t> inputs;  ///< mapped blobs

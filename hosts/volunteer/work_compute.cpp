@@ -188,7 +188,18 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   Result<void> prepared;
   if (const auto bytes = output_bytes(batch.front()->lease); bytes >= kOwnBuffer) {
     const std::uint64_t taken = add_capped(held_bytes(), memory_of(batch.front()->lease));
-    const std::uint64_t room = config_.memory_bytes - std::min(taken, config_.memory_bytes);
+    std::uint64_t room = config_.memory_bytes - std::min(taken, config_.memory_bytes);
+    // Buffers of the other jobs' runners are in this memory, too.
+    std::vector<std::shared_ptr<JobRunner>> others;
+    for (const auto& [other_key, other] : runners_) {
+      if (other != runner) {
+        others.push_back(other);
+      }
+    }
+    for (const auto& other : others) {
+      co_await other->trim_buffers(room);
+      room -= std::min(room, other->free_bytes());
+    }
     auto buffer = co_await runner->output_buffer(bytes, room);
     if (buffer) {
       own = buffer->memory;

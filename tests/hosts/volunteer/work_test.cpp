@@ -340,6 +340,25 @@ TEST_F(WorkTest, MemoryOfACollectedResultIsUsedAgainAndThatOfAHeldOneIsNot) {
   });
 }
 
+TEST_F(WorkTest, FreeMemoryOfOneJobMakesRoomForAnother) {
+  run([&]() -> net::Task<void> {
+    open();
+    constexpr std::int64_t kLength = 1 << 16;
+    for (std::uint64_t job = 1; job <= 4; ++job) {
+      wire::Lease made = lease(job, kLength, lab_.get());
+      made.job = job;
+      made.memory_bytes = config_.memory_bytes;  // nothing fits beside it
+      give(lab_, {made});
+      auto done = [this, job] { return lab_->results.contains(job); };
+      EXPECT_TRUE(co_await lab_->until(done));
+      EXPECT_EQ(lab_->results[job], GOBLIN_OK);
+      lab_->held().release(job);
+      // A runner has an arena; one buffer is left beside them, that of the last job.
+      EXPECT_EQ(shared_buffers(), job + 1) << "job " << job;
+    }
+  });
+}
+
 TEST_F(WorkTest, TheNextTaskIsComputedWhileALargeResultIsMadeReady) {
   config_.filter = std::make_shared<HoldBack>(1);
   run([&]() -> net::Task<void> {
