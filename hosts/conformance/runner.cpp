@@ -86,7 +86,7 @@ net::Task<Result<wire::Executed>> Runner::execute_and_cancel(const wire::Execute
   net::Task<Result<wire::Executed>> task = client_->execute(request, deadline_);
   std::optional<Result<wire::Executed>> answer;
   net::Event done(*loop_);
-  net::Task<void> running = net::detail::store_and_set(task, answer, done);
+  net::Task<void> running = net::store_and_set(task, answer, done);
   running.start();
   bool answered = co_await done.wait_for(patience);
   while (!answered) {

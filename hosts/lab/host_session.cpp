@@ -114,7 +114,7 @@ net::Task<Result<std::uint64_t>> HostSession::fetch(wire::Digest digest,
   std::optional<Result<std::uint64_t>> fetched;
   net::Event done(loop_);
   auto transfer = blobs_->fetch(digest, 0, sink);
-  auto running = net::detail::store_and_set(transfer, fetched, done);
+  auto running = net::store_and_set(transfer, fetched, done);
   running.start();
   // Results of one host take turns on its link: what counts is that bytes of this one come at all.
   std::uint64_t seen = 0;
