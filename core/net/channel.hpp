@@ -22,7 +22,7 @@ struct Frame {
   wire::FrameType type;
   wire::Bytes message;
   wire::Bytes payload;
-  std::vector<UniqueFd> fds;  ///< Unix sockets only, at most 16
+  std::vector<UniqueFd> fds;  ///< Unix sockets only, at most wire::kMaxFrameFds
 };
 
 /// A frame from a message of core/wire.

@@ -41,10 +41,10 @@ Result<std::size_t> FrameReader::read(std::span<std::byte> out) {
     for (const Batch& batch : batches_) {
       waiting += batch.fds.size();
     }
-    if (waiting > 2 * kMaxFds) {
+    if (waiting > 2 * wire::kMaxFrameFds) {
       return fail(Code::kCorrupt, "the peer sent " + std::to_string(waiting) +
                                       " descriptors with one frame; at most " +
-                                      std::to_string(kMaxFds) + " may come");
+                                      std::to_string(wire::kMaxFrameFds) + " may come");
     }
   }
   return n;
@@ -104,10 +104,10 @@ Result<void> FrameReader::attach_fds() {
     }
     batches_.pop_front();
   }
-  if (frame_.fds.size() > kMaxFds) {
+  if (frame_.fds.size() > wire::kMaxFrameFds) {
     return fail(Code::kCorrupt, "the peer sent " + std::to_string(frame_.fds.size()) +
                                     " descriptors with one frame; at most " +
-                                    std::to_string(kMaxFds) + " may come");
+                                    std::to_string(wire::kMaxFrameFds) + " may come");
   }
   return {};
 }

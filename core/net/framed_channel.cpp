@@ -140,7 +140,7 @@ class Core : public std::enable_shared_from_this<Core> {
                       " bytes; at most " + std::to_string(caps.message_bytes) + " and " +
                       std::to_string(caps.payload_bytes) + " fit: send less at a time");
     }
-    if (frame.fds.size() > (stream_->carries_fds() ? kMaxFds : 0)) {
+    if (frame.fds.size() > (stream_->carries_fds() ? wire::kMaxFrameFds : 0)) {
       return fail(Code::kInvalidArgument, what + ": " + std::to_string(frame.fds.size()) +
                                               " descriptors; at most 16 travel, over Unix "
                                               "sockets only");

@@ -33,8 +33,6 @@ class ByteStream {
   virtual void say_goodbye() = 0;
 };
 
-inline constexpr std::size_t kMaxFds = 16;
-
 /// `socket`: connected and non-blocking.
 std::unique_ptr<ByteStream> unix_stream(UniqueFd socket);
 

@@ -9,6 +9,7 @@
 
 #include "core/net/ancillary.hpp"
 #include "core/net/stream.hpp"
+#include "core/wire/frame.hpp"
 
 namespace goblin::net {
 
@@ -18,7 +19,7 @@ Error errno_error(Code code, const std::string& what, int number) {
 
 namespace {
 
-constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * kMaxFds);
+constexpr std::size_t kControlBytes = CMSG_SPACE(sizeof(int) * wire::kMaxFrameFds);
 
 class UnixStream final : public ByteStream {
  public:
@@ -50,7 +51,7 @@ class UnixStream final : public ByteStream {
     }
     take_descriptors(message, fds);
     if ((message.msg_flags & MSG_CTRUNC) != 0) {
-      return fail(Code::kCorrupt, "the peer sent more than " + std::to_string(kMaxFds) +
+      return fail(Code::kCorrupt, "the peer sent more than " + std::to_string(wire::kMaxFrameFds) +
                                       " descriptors with a frame, or this process may not open "
                                       "more");
     }

@@ -18,6 +18,8 @@
 namespace goblin::wire {
 
 inline constexpr std::size_t kHeaderBytes = 16;
+inline constexpr std::size_t kMaxFrameFds =
+    16;  ///< descriptors that one frame carries over a Unix socket
 inline constexpr std::uint16_t kProtocol = 1;  ///< highest protocol that this build speaks
 inline constexpr std::uint16_t kProtocolMin = 1;
 

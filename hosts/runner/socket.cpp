@@ -11,17 +11,11 @@
 #include "core/net/ancillary.hpp"
 
 namespace goblin::runner {
-namespace {
-
-constexpr std::size_t kMaxFds = 16;
-
-}  // namespace
-
 Result<bool> Socket::read_exactly(std::span<std::byte> out, std::vector<net::UniqueFd>& fds) {
   const std::size_t wanted = out.size();
   while (!out.empty()) {
     iovec part{out.data(), out.size()};
-    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * kMaxFds)> control;
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * wire::kMaxFrameFds)> control;
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -35,7 +29,7 @@ Result<bool> Socket::read_exactly(std::span<std::byte> out, std::vector<net::Uni
       return fail(Code::kUnavailable, std::string("recvmsg: ") + std::strerror(errno));
     }
     net::take_descriptors(message, fds);
-    if ((message.msg_flags & MSG_CTRUNC) != 0 || fds.size() > kMaxFds) {
+    if ((message.msg_flags & MSG_CTRUNC) != 0 || fds.size() > wire::kMaxFrameFds) {
       return fail(Code::kCorrupt, "too many descriptors with a frame");
     }
     if (n == 0) {

@@ -43,9 +43,6 @@ py::list pairs(const std::vector<std::pair<std::string, std::string>>& fields) {
   return out;
 }
 
-/// Descriptors of one frame (net::Frame::fds).
-constexpr std::size_t kMaxFiles = 16;
-
 std::size_t request_cap() {
   return wire::frame_caps(static_cast<std::uint16_t>(wire::FrameType::kRequest),
                           wire::PeerState::kOpen)
@@ -298,16 +295,16 @@ py::dict bounds() {
   out["path_bytes"] = wire::kMaxPathBytes;
   out["arrays"] = wire::kMaxTensors;
   out["numbers"] = wire::kMaxParams;
-  out["files"] = kMaxFiles;
+  out["files"] = wire::kMaxFrameFds;
   out["request_bytes"] = request_cap();
   return out;
 }
 
 Result<void> check_sendable(const wire::Submit& submit, std::size_t fds) {
-  if (fds > kMaxFiles) {
+  if (fds > wire::kMaxFrameFds) {
     return fail(Code::kInvalidArgument, "a submission with " + std::to_string(fds) +
                                             " files cannot be sent; at most " +
-                                            std::to_string(kMaxFiles) + " travel with it");
+                                            std::to_string(wire::kMaxFrameFds) + " travel with it");
   }
   if (submit.inputs.size() > wire::kMaxTensors || submit.outputs.size() > wire::kMaxTensors ||
       submit.params.size() > wire::kMaxParams) {
