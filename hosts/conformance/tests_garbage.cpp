@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Tasks and plans made of garbage: a kind must refuse what does not fit, or compute it, and live.
-#include <chrono>
-
 #include "hosts/conformance/test_context.hpp"
 
 namespace goblin::conformance {
@@ -11,9 +9,8 @@ const TestContext::Codes kRefusals{Code::kInvalidArgument, Code::kUnsupported, C
                                    Code::kExhausted,       Code::kCorrupt,     Code::kCancelled};
 constexpr std::uint64_t kTensorBytes = 1 << 16;
 constexpr int kBatch = 20;
-// So long a task may go on before it is cancelled, and after.
+// So long a task may go on before it is cancelled; it must end before the call's deadline then.
 constexpr net::Milliseconds kPatience{50};
-constexpr net::Milliseconds kMercy{3'000};
 
 Result<wire::TensorAt> place(TestContext& test, Arena& arena, const wire::TensorSpec& spec,
                              bool writable) {
@@ -72,13 +69,9 @@ Result<void> execute_garbage(TestContext& test) {
       GOBLIN_TRY(wire::RunnerTask task, garbage_task(test, *arena));
       request.tasks.push_back(std::move(task));
     }
-    const auto start = std::chrono::steady_clock::now();
     const auto executed = runner->execute_for(request, kPatience);
     if (!executed) {
       return fail(broken("execute of garbage", executed.error()));
-    }
-    if (std::chrono::steady_clock::now() - start > kPatience + kMercy) {
-      test.problem("execute of garbage went on long after it was cancelled");
     }
     for (const auto& task : executed->tasks) {
       (void)test.clean("execute of garbage", task.status, task.message, kRefusals);

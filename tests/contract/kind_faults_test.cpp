@@ -22,7 +22,10 @@ const std::string kPlugin = GOBLIN_TEST_PLUGINS "/sloppy.so";
 
 Result<Suite> sloppy(std::int64_t mode) {
   conformance::Setup setup = setup_of(kPlugin);
-  setup.deadline = net::Milliseconds(1'500);
+  // Only what hangs by intention is waited for briefly: a busy machine makes honest calls slow.
+  if (mode == kStateHangs || mode == kExecuteIgnoresCancel) {
+    setup.deadline = net::Milliseconds(1'500);
+  }
   return Suite::create(setup, "sloppy/1 x=f64[200] mode=" + std::to_string(mode));
 }
 
