@@ -327,6 +327,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   goblin::cli::App app;
   app.build();
-  CLI11_PARSE(app.app, argc, argv);
+  try {
+    app.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // CLI11 has a number for each mistake, here there is one; help and version come here, too.
+    return app.app.exit(error) == 0 ? 0 : 2;
+  }
   return app.action();
 }

@@ -59,3 +59,36 @@ def test_a_coordinator_without_a_name_is_refused_before_anything_starts(tmp_path
     assert answer.returncode == 2
     assert "coordinator.address = ':7420' has no name before the port" in answer.stderr
     assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "nothing",
+        "lab",
+        "lab status --nope",
+        "lab status --socket",
+        "lab explain",
+        "lab explain seven",
+        "lab explain 7 8",
+        "lab run --ready-fd x",
+        "plugin info",
+        "plugin check",
+        "plugin check --seed x",
+        "pin",
+    ],
+)
+def test_a_wrong_command_line_ends_with_2(words: str) -> None:
+    answer = goblin(*words.split())
+    assert answer.returncode == 2
+    assert answer.stderr
+    assert not answer.stdout
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "lab --help", "plugin check --help"])
+def test_help_is_no_mistake(words: str) -> None:
+    answer = goblin(*words.split())
+    assert answer.returncode == 0
+    assert answer.stdout
+    assert not answer.stderr
