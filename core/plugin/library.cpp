@@ -63,6 +63,31 @@ Result<void> check_slots(const goblin_kind_v1& kind, const std::string& id) {
   return {};
 }
 
+/// Size and required slots; kInvalidArgument says what is wrong with them.
+Result<void> check_backend_table(const goblin_backend_v1& table, const std::string& what) {
+  if (table.struct_size < kBackendSize10 || table.struct_size > kMaxTable) {
+    return fail(Code::kInvalidArgument, what + " of " + std::to_string(table.struct_size) +
+                                            " bytes, expected " + std::to_string(kBackendSize10) +
+                                            " to " + std::to_string(kMaxTable) +
+                                            "; build it with the SDK's headers");
+  }
+  const struct {
+    const char* name;
+    bool present;
+  } slots[] = {{"name", table.name != nullptr},
+               {"device_count", table.device_count != nullptr},
+               {"describe_device", table.describe_device != nullptr},
+               {"operator_count", table.operator_count != nullptr},
+               {"operator_at", table.operator_at != nullptr},
+               {"find_operator", table.find_operator != nullptr}};
+  for (const auto& slot : slots) {
+    if (!slot.present) {
+      return fail(Code::kInvalidArgument, what + " without " + slot.name);
+    }
+  }
+  return {};
+}
+
 /// Older backends end before these slots; those that keep nothing leave them empty.
 bool can_be_opened(const goblin_backend_v1& table) {
   return table.struct_size >= kBackendSize11 && table.open != nullptr && table.close != nullptr;
@@ -133,25 +158,20 @@ Result<PluginLibrary> PluginLibrary::load(int sealed_fd) {
 }
 
 void BackendLibrary::Close::operator()(const goblin_backend_v1* table) const {
-  if (can_be_opened(*table)) table->close(table);
+  if (close != nullptr) close(table);
 }
 
 Result<BackendLibrary> BackendLibrary::load(const std::string& path, const std::string& device) {
   GOBLIN_TRY(const auto entry, open_entry<goblin_backend_entry_fn_v1>("backend " + path, path,
                                                                       GOBLIN_BACKEND_ENTRY_V1));
-  BackendLibrary backend;
   const goblin_backend_v1* table = entry();
   if (table == nullptr) {
     return fail(Code::kUnsupported,
                 "this machine cannot run the backend " + path + "; choose another backend");
   }
   GOBLIN_TRY_VOID(check_abi("backend", table->abi_major, table->abi_minor));
-  if (table->struct_size < kBackendSize10 || table->struct_size > kMaxTable ||
-      table->name == nullptr || table->device_count == nullptr ||
-      table->describe_device == nullptr || table->operator_count == nullptr ||
-      table->operator_at == nullptr || table->find_operator == nullptr) {
-    return fail(Code::kInvalidArgument, "the backend " + path + " has a table with holes");
-  }
+  GOBLIN_TRY_VOID(check_backend_table(*table, "the backend " + path + " has a table"));
+  BackendLibrary backend;
   if (can_be_opened(*table)) {
     char words[256] = "";
     goblin_text_v1 message{words, sizeof words};
@@ -162,9 +182,12 @@ Result<BackendLibrary> BackendLibrary::load(const std::string& path, const std::
                   "the backend " + path + " could not be opened: " +
                       (words[0] != '\0' ? words : "it does not say why"));
     }
+    backend.table_ = {opened, Close{table->close}};
+    GOBLIN_TRY_VOID(check_backend_table(*opened, "the backend " + path + " opens a table"));
     table = opened;
+  } else {
+    backend.table_.reset(table);
   }
-  backend.table_.reset(table);
   std::string known;
   const std::uint64_t count = table->device_count(table);
   for (std::uint64_t i = 0; i < count; ++i) {

@@ -44,9 +44,10 @@ class BackendLibrary {
 
  private:
   struct Close {
+    void (*close)(const goblin_backend_v1*);  ///< of the table that opened this one; may be null
     void operator()(const goblin_backend_v1* table) const;
   };
-  std::unique_ptr<const goblin_backend_v1, Close> table_;
+  std::unique_ptr<const goblin_backend_v1, Close> table_{nullptr, Close{nullptr}};
   std::uint32_t device_index_ = 0;
   std::string device_name_;
 };

@@ -65,5 +65,19 @@ TEST(BackendLibrary, WhatCannotBeOpenedSaysWhy) {
               AllOf(HasSubstr("backend-forgets"), HasSubstr("could not be opened")));
 }
 
+TEST(BackendLibrary, TheTableThatIsOpenedIsCheckedAndClosedAgain) {
+  const std::pair<const char*, const char*> spoiled[] = {
+      {"backend-opens-hole", "opens a table without device_count"},
+      {"backend-opens-nothing", "opens a table of 8 bytes, expected 64 to 4096"},
+      {"backend-opens-garbage", "opens a table of 18446744073709551615 bytes"}};
+  for (const auto& [name, says] : spoiled) {
+    const auto backend = plugin::BackendLibrary::load(path_of(name), "");
+    ASSERT_FALSE(backend) << name;
+    EXPECT_EQ(backend.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(backend.error().message, AllOf(HasSubstr(name), HasSubstr(says)));
+    EXPECT_EQ(open_tables(name), 0);
+  }
+}
+
 }  // namespace
 }  // namespace goblin::testing

@@ -10,6 +10,10 @@
 #ifndef PLAIN_BACKEND_OPEN
 #define PLAIN_BACKEND_OPEN opened(to)
 #endif
+/* What is wrong with the table that is opened. */
+#ifndef PLAIN_BACKEND_SPOIL
+#define PLAIN_BACKEND_SPOIL (void)0
+#endif
 
 #define PLAIN_EXPORT __attribute__((visibility("default")))
 
@@ -50,6 +54,7 @@ static const goblin_operator_v1* find_operator(const goblin_backend_v1* self, co
 static goblin_backend_v1 copy;
 
 static goblin_status_v1 opened(const goblin_backend_v1** to) {
+  PLAIN_BACKEND_SPOIL;
   *to = &copy;
   ++plain_backend_open;
   return GOBLIN_OK;
