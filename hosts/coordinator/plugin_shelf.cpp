@@ -49,9 +49,13 @@ struct Read {
   std::vector<plugin::KindId> kinds;
 };
 
-Result<Read> read_plugin(const std::string& path) {
+/// A file's bytes, read once: what is looked at is what is kept.
+Result<plugin::FileMap> copy_of(const std::string& path) {
   GOBLIN_TRY(const net::UniqueFd memfd, plugin::make_sealed_memfd_from(path));
-  GOBLIN_TRY(const plugin::FileMap map, plugin::FileMap::open(memfd.get()));
+  return plugin::FileMap::open(memfd.get());
+}
+
+Result<Read> read_plugin(const plugin::FileMap& map, const std::string& path) {
   auto note = plugin::read_note(map.bytes());
   if (!note) {
     return fail(note.error().with_context("plugin '" + path + "'"));
@@ -66,6 +70,27 @@ Result<Read> read_plugin(const std::string& path) {
   }
   read.kinds = std::move(note->kinds);
   return read;
+}
+
+/// Writes a file that is there whole or not at all.
+Result<void> write_file(const fs::path& target, wire::ByteView bytes) {
+  const fs::path part = target.string() + ".part";
+  net::UniqueFd fd(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  bool done = static_cast<bool>(fd);
+  while (done && !bytes.empty()) {
+    const ssize_t n = ::write(fd.get(), bytes.data(), bytes.size());
+    if (n >= 0) {
+      bytes = bytes.subspan(static_cast<std::size_t>(n));
+    } else {
+      done = errno == EINTR;
+    }
+  }
+  if (!done || ::fsync(fd.get()) != 0 || ::rename(part.c_str(), target.c_str()) != 0) {
+    const int reason = errno;
+    ::unlink(part.c_str());
+    return fail(Code::kUnavailable, std::strerror(reason));
+  }
+  return {};
 }
 
 }  // namespace
@@ -91,7 +116,8 @@ Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directorie
   PluginShelf shelf;
   KindRegistry registry;
   for (const auto& path : paths) {
-    auto read = read_plugin(path);
+    auto read =
+        copy_of(path).and_then([&](const plugin::FileMap& map) { return read_plugin(map, path); });
     if (!read) {
       logger.warn("left out: " + read.error().message);
       continue;
@@ -110,19 +136,19 @@ Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directorie
 }
 
 Result<wire::CatalogEntry> PluginShelf::add(const std::string& directory, const std::string& file) {
-  GOBLIN_TRY(Read read, read_plugin(file));
+  GOBLIN_TRY(const plugin::FileMap map, copy_of(file));
+  GOBLIN_TRY(Read read, read_plugin(map, file));
   GOBLIN_TRY_VOID(plugin::check_abi("plugin", read.entry.abi_major, read.entry.abi_minor));
   std::error_code error;
   fs::create_directories(directory, error);
-  const fs::path target = fs::path(directory) / (read.entry.plugin.hex() + ".so");
-  const fs::path part = target.string() + ".part";
-  fs::copy_file(file, part, fs::copy_options::overwrite_existing, error);
-  if (!error) {
-    fs::rename(part, target, error);
-  }
   if (error) {
     return fail(Code::kUnavailable,
                 "'" + file + "' cannot be copied to '" + directory + "': " + error.message());
+  }
+  const fs::path target = fs::path(directory) / (read.entry.plugin.hex() + ".so");
+  if (auto written = write_file(target, map.bytes()); !written) {
+    return fail(
+        written.error().with_context("'" + file + "' cannot be copied to '" + directory + "'"));
   }
   return read.entry;
 }
