@@ -147,6 +147,9 @@ wire::Explanation Engine::explain_job(const Job& job) const {
   }
   put("bytes moved", std::to_string(out.status.bytes_sent + out.status.bytes_received));
   put("least memory of a host", std::to_string(job.min_task_bytes));
+  for (const auto& file : job.record.output_files) {
+    put("output '" + file.name + "' is in", file.path);  // the Python package looks for these words
+  }
   return out;
 }
 
