@@ -3,14 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <limits>
+#include <thread>
 
 namespace goblin::testing {
 namespace {
 
 constexpr std::array<const char*, 9> kModes = {"ulp",   "tile", "stale", "nan", "shape",
                                                "zeros", "slow", "swap",  "bias"};
+
+// A test that fails before it opens the gate must not leave a host that cannot be ended.
+constexpr std::chrono::seconds kLongestAtGate{25};
 
 template <typename T>
 void set_element(std::span<std::byte> bytes, std::size_t index, T value) {
@@ -38,7 +44,11 @@ class Liar final : public volunteer::ResultFilter {
       lie(lease, specs, outputs[0]);
     }
     last_ = honest;
-    return lies_ && options_.mode == "slow" ? options_.delay : net::Milliseconds(0);
+    if (!lies_ || options_.mode != "slow") {
+      return net::Milliseconds(0);
+    }
+    wait_at_gate();
+    return options_.delay;
   }
 
   void after_commit(const wire::Lease&, std::vector<std::span<std::byte>> outputs) override {
@@ -48,6 +58,14 @@ class Liar final : public volunteer::ResultFilter {
   }
 
  private:
+  void wait_at_gate() const {
+    const auto end = std::chrono::steady_clock::now() + kLongestAtGate;
+    while (!options_.gate.empty() && std::filesystem::exists(options_.gate) &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(net::Milliseconds(2));
+    }
+  }
+
   void lie(const wire::Lease&, std::vector<wire::TensorSpec>& specs, std::span<std::byte> bytes) {
     const std::uint64_t item = wire::dtype_size(specs[0].dtype);
     const std::size_t count = bytes.size() / item;

@@ -24,6 +24,7 @@ struct LiarOptions {
   double rate = 1.0;        ///< part of the results that it lies about
   std::uint64_t after = 0;  ///< so many results are honest first
   net::Milliseconds delay{2'000};
+  std::string gate;  ///< slow: late until this file is gone, too; the host does nothing meanwhile
   std::uint64_t seed = 1;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin-lying-host: a host for tests and the demonstration that lies about its results. It takes
 // the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.after,
-// liar.delay, liar.seed beside them.
+// liar.delay, liar.gate, liar.seed beside them.
 #include <csignal>
 #include <iostream>
 #include <map>
@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   options.rate = reader->real("liar.rate", options.rate, {0, 1});
   options.after = reader->u64("liar.after", options.after);
   options.delay = reader->duration("liar.delay", options.delay);
+  options.gate = reader->string("liar.gate", options.gate);
   options.seed = reader->u64("liar.seed", options.seed);
   auto config = goblin::volunteer::read_config(*reader);
   if (!config) {

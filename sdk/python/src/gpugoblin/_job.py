@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpugoblin import _check, _dtypes, _outputs, _overlap
+from gpugoblin import _check, _dtypes, _files, _outputs, _overlap
 from gpugoblin._errors import (
     GoblinError,
     JobCancelledError,
@@ -165,13 +165,16 @@ class Job:
         -------
         ndarray or dict of str to ndarray
             The output, or several by their names. Arrays lie over the lab node's files without a
-            copy and belong to the caller; what was passed as `out` comes back itself.
+            copy and belong to the caller; what was passed as `out` comes back itself. A job of
+            `Lab.job` gives a memory map of the file that its submission named as `out`.
 
         Raises
         ------
         TimeoutError
             The job goes on; the message says why it waits.
         JobFailedError, JobCancelledError
+        NotFoundError
+            The file that another program named as `out` is gone or was cut; names it.
         """
         if not self.wait(timeout, progress=progress):
             raise TimeoutError(
@@ -255,7 +258,7 @@ class Job:
         target = self._targets.get(info["name"], _outputs.Target(expected))
         if self._lab.is_local:
             if not info["staged"]:
-                return target.mapped() if target.file is not None else None
+                return target.mapped() if target.file is not None else self._written(expected, info)
             fd = fds.pop(0)
             try:
                 return target.deliver(_outputs.map_result(expected, fd))
@@ -268,6 +271,24 @@ class Job:
         array = np.empty(expected.shape, _dtypes.numpy_dtype(number))
         self._pull(info, array)
         return target.deliver(array)
+
+    def _written(self, expected: _outputs.Expected, info: dict[str, Any]) -> Any:
+        """The file that a submission, not known here, named as `out`, as it is now."""
+        path = self.explain().plan.get(f"output '{expected.name}' is in")
+        wrote = f"job {self.number} wrote its output '{expected.name}' ({expected.text()})"
+        if path is None:
+            raise NotFoundError(f"{wrote} to the file that its submission named: open that file")
+        try:
+            # Not only when mapped: to write, a file that was cut would be made long again.
+            dtype = _dtypes.storage_dtype(expected.dtype)
+            file = _files.RawFile(path, expected.shape, dtype, info["offset"])
+            _files.raw_view("out", file)
+            return file.map("r+")
+        except GoblinError as error:
+            raise NotFoundError(
+                f"{wrote} to {path}, at byte {info['offset']}, but that is not as it was left "
+                f"({error}): open what became of it, or submit the job again"
+            ) from error
 
     def _pull(self, info: dict[str, Any], array: Any) -> None:
         if array.size == 0:
