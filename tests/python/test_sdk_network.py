@@ -287,7 +287,7 @@ def test_dlpack_and_bfloat16(connection: gg.LocalLab) -> None:
 def test_two_running_jobs_and_one_out(lab: gg.LocalLab) -> None:
     out = np.zeros((6, 3), np.float32)
     job = waiting(lab, out=out[:3])
-    says = rf"output 'c': job {job.number} writes its output 'c' to the same out; wait for its end"
+    says = rf"output 'c': job {job.number} writes its output 'c' to the same memory; wait"
     with pytest.raises(gg.InvalidArgumentError, match=says):
         waiting(lab, out=out[2:5])
     beside = waiting(lab, out=out[3:])
