@@ -4,19 +4,17 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <filesystem>
 #include <iostream>
-#include <map>
 
 #include "core/net/channel.hpp"
 #include "core/plugin/note.hpp"
 #include "core/plugin/sealed_file.hpp"
 #include "hosts/cli/ask.hpp"
 #include "hosts/cli/plugin_check.hpp"
+#include "hosts/cli/plugin_shelf_commands.hpp"
 #include "hosts/cli/print.hpp"
-#include "hosts/common/paths.hpp"
+#include "hosts/cli/role.hpp"
 #include "hosts/coordinator/coordinator.hpp"
-#include "hosts/coordinator/plugin_shelf.hpp"
 #include "hosts/lab/node.hpp"
 #include "hosts/volunteer/host.hpp"
 
@@ -26,48 +24,6 @@
 
 namespace goblin::cli {
 namespace {
-
-/// What the user gave on the command line, for one role.
-struct RoleOptions {
-  std::string config;
-  std::string state_dir;
-  std::string socket;
-  std::vector<std::string> set;
-  int ready_fd = -1;
-  bool json = false;
-};
-
-int report(const Error& error) {
-  std::cerr << "goblin: " << error.message << "\n";
-  return error.code == Code::kInvalidArgument ? 2 : 1;
-}
-int report(const Result<void>& result) { return result ? 0 : report(result.error()); }
-
-Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptions& options) {
-  std::map<std::string, std::string> flags;
-  for (const auto& item : options.set) {
-    const auto equals = item.find('=');
-    if (equals == std::string::npos || equals == 0) {
-      return fail(Code::kInvalidArgument,
-                  "--set " + item + ": write it as KEY=VALUE, such as memory=256MiB");
-    }
-    flags[item.substr(0, equals)] = item.substr(equals + 1);
-  }
-  if (!options.state_dir.empty()) {
-    flags["state-dir"] = options.state_dir;
-  }
-  if (!options.socket.empty()) {
-    flags["socket"] = options.socket;
-  }
-  std::string file = options.config;
-  if (file.empty()) {
-    const auto fallback = hosts::default_config_file(role, hosts::Environment::process());
-    if (fallback && std::filesystem::exists(*fallback)) {
-      file = *fallback;
-    }
-  }
-  return hosts::ConfigReader::open(file, std::move(flags));
-}
 
 /// Pieces of blobs come and go by the thousand, 256 KiB each. By default each would be mapped, or
 /// cut off the heap's end, and given back at once: its pages zeroed anew, every time.
@@ -108,23 +64,6 @@ int check_config(const std::string& role, const RoleOptions& options,
   return config ? 0 : report(config.error());
 }
 
-/// The daemon's socket: named, or that of its state directory.
-Result<std::string> socket_of(const std::string& role, const RoleOptions& options) {
-  if (!options.socket.empty()) {
-    return options.socket;
-  }
-  GOBLIN_TRY(hosts::ConfigReader reader, open_config(role, options));
-  auto fallback = hosts::default_state_directory(role, hosts::Environment::process());
-  const std::string state = reader.string("state-dir", fallback.value_or("."));
-  return reader.string("socket", state + "/" + role + ".sock");
-}
-
-wire::Role role_of(const std::string& role) {
-  return role == "coordinator" ? wire::Role::kCoordinator
-         : role == "lab"       ? wire::Role::kLab
-                               : wire::Role::kHost;
-}
-
 int ask_daemon(const std::string& role, const RoleOptions& options, wire::RequestBody body) {
   const auto socket = socket_of(role, options);
   if (!socket) {
@@ -132,13 +71,7 @@ int ask_daemon(const std::string& role, const RoleOptions& options, wire::Reques
   }
   auto reply = ask(*socket, role_of(role), std::move(body));
   if (!reply) {
-    if (reply.error().code == Code::kUnavailable) {
-      return report(Error{Code::kUnavailable, "no " + role + " answers at '" + *socket + "' (" +
-                                                  reply.error().message +
-                                                  "); start it with `goblin " + role +
-                                                  " run`, or name its --state-dir or --socket"});
-    }
-    return report(reply.error());
+    return report(unanswered(role, *socket, std::move(reply).error()));
   }
   print(std::cout, *reply, options.json);
   return 0;
@@ -172,27 +105,6 @@ int plugin_info(const std::string& file) {
     std::cout << "kind    " << kind.text() << "\n";
   }
   return report(plugin::check_abi("plugin", note->abi_major, note->abi_minor));
-}
-
-int plugin_add(const std::string& file, const RoleOptions& options) {
-  auto reader = open_config("coordinator", options);
-  if (!reader) {
-    return report(reader.error());
-  }
-  auto fallback = hosts::default_state_directory("coordinator", hosts::Environment::process());
-  const std::string state = reader->string("state-dir", fallback.value_or("."));
-  auto entry = coordinator::PluginShelf::add(state + "/plugins", file);
-  if (!entry) {
-    return report(entry.error());
-  }
-  std::cout << "added " << entry->plugin.hex() << "\n";
-  const auto socket = socket_of("coordinator", options);
-  wire::Control control;
-  control.command = "reload";
-  if (socket && ask(*socket, wire::Role::kCoordinator, std::move(control))) {
-    std::cout << "the running coordinator offers it now\n";
-  }
-  return 0;
 }
 
 void add_role_options(CLI::App& app, RoleOptions& options) {
@@ -260,7 +172,8 @@ struct App {
     auto& coordinator = daemon<coordinator::CoordinatorConfig>(
         "coordinator", "registers hosts and lab nodes, offers the catalogue of plugins",
         &coordinator::read_config, &coordinator::run_coordinator);
-    control_leaf(coordinator, "coordinator", "reload", "read the plugin folders again");
+    leaf(coordinator, "reload", "read the plugin folders again",
+         [this] { return reload_plugins(options); });
 
     auto& lab = daemon<lab::LabConfig>("lab", "holds a lab's data and runs its jobs",
                                        &lab::read_config, &lab::run_lab);
@@ -286,7 +199,8 @@ struct App {
     control_leaf(host, "host", "resume", "go on computing");
     control_leaf(host, "host", "finish", "complete what is here, then end");
 
-    auto& plugin = *app.add_subcommand("plugin", "look at plugins, add them to a coordinator");
+    auto& plugin =
+        *app.add_subcommand("plugin", "look at plugins, add them to a coordinator, try them");
     plugin.require_subcommand(1);
     leaf(plugin, "info", "what a plugin's file claims to be (it is not loaded)",
          [this] { return plugin_info(file); });
@@ -294,6 +208,14 @@ struct App {
     leaf(plugin, "add", "offer a plugin in a coordinator's catalogue",
          [this] { return plugin_add(file, options); });
     plugin.get_subcommand("add")->add_option("file", file, "the library")->required();
+    leaf(
+        plugin, "list", "what a coordinator offers, from where, and what it leaves out and why",
+        [this] { return plugin_list(options); }, true);
+    leaf(plugin, "remove", "take a plugin that was added out of a coordinator's catalogue",
+         [this] { return plugin_remove(file, options); });
+    plugin.get_subcommand("remove")
+        ->add_option("plugin", file, "its kind, or how its SHA-256 begins")
+        ->required();
 
     auto& check = *plugin.add_subcommand(
         "check", "try a plugin's kinds with honest jobs and hostile input, each test in a runner");

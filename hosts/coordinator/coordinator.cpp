@@ -67,7 +67,8 @@ class Coordinator {
     loop_.spawn(write_loop());
     logger_.info("coordinator " + identity_->pin().hex() + " listens on " + config_.address + ":" +
                  std::to_string(listener_->port()) + " with " +
-                 std::to_string(shelf_.catalog().entries.size()) + " plugins");
+                 std::to_string(shelf_.catalog().entries.size()) +
+                 (shelf_.catalog().entries.size() == 1 ? " plugin" : " plugins"));
     link::say_ready(config_.ready_fd,
                     std::to_string(listener_->port()) + " " + identity_->pin().hex());
     return {};
@@ -78,10 +79,16 @@ class Coordinator {
 
   Result<void> read_plugins() {
     std::vector<std::string> directories = config_.plugin_dirs;
-    directories.push_back(config_.state_dir + "/plugins");
-    GOBLIN_TRY(shelf_, PluginShelf::open(directories, config_.plugins, logger_));
+    directories.push_back(added_directory());
+    GOBLIN_TRY(shelf_, PluginShelf::open(directories, config_.plugins));
+    for (const auto& one : plugins().left_out) {
+      logger_.warn("left out: " + one.why);
+    }
     return {};
   }
+
+  [[nodiscard]] PluginListing plugins() const { return shelf_.listing(added_directory()); }
+  [[nodiscard]] std::string added_directory() const { return config_.state_dir + "/plugins"; }
 
   [[nodiscard]] Micros now() const {
     return static_cast<Micros>(
@@ -308,16 +315,20 @@ class Coordinator {
     }
   }
 
-  Result<void> on_command(const wire::Control& command) {
+  Result<wire::ReplyBody> on_command(const wire::Control& command) {
     if (command.command == "stop") {
       loop_.post([this] { stop(); });
-      return {};
+      return wire::Ok{};
     }
     if (command.command == "reload") {
-      return read_plugins();
+      GOBLIN_TRY_VOID(read_plugins());
+      return to_report(plugins());
+    }
+    if (command.command == "plugins") {
+      return to_report(plugins());
     }
     return fail(Code::kUnsupported, "a coordinator does not know the command '" + command.command +
-                                        "'; it knows: reload, stop");
+                                        "'; it knows: plugins, reload, stop");
   }
 
   wire::StatusReport status() {

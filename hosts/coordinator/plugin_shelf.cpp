@@ -93,11 +93,57 @@ Result<void> write_file(const fs::path& target, wire::ByteView bytes) {
   return {};
 }
 
+/// kInvalidArgument when a plugin outside the directory of added ones holds a kind, or is this one.
+Result<void> check_apart(const Read& read, const std::string& file, const PluginListing& others) {
+  if (const auto* same = others.find(read.entry.plugin);
+      same != nullptr && !others.is_added(same->path)) {
+    return fail(Code::kInvalidArgument,
+                "'" + file + "' is offered already, as '" + same->path + "': nothing to add");
+  }
+  for (const auto& kind : read.kinds) {
+    if (const auto* other = others.holder(kind);
+        other != nullptr && !others.is_added(other->path)) {
+      return fail(Code::kInvalidArgument,
+                  "'" + file + "' holds the kind " + kind.text() + ", which '" + other->path +
+                      "' (installed, or named in the settings) offers already: give the kind " +
+                      "another name or version, or take that plugin out of the settings");
+    }
+  }
+  return {};
+}
+
+/// Removes the plugins of a directory, but not `plugin`, that hold one of the kinds.
+Result<std::vector<wire::Digest>> remove_rivals(const std::string& directory,
+                                                const wire::Digest& plugin,
+                                                const std::vector<plugin::KindId>& kinds) {
+  std::vector<wire::Digest> removed;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(directory, error)) {
+    const std::string path = item.path().string();
+    if (item.path().extension() != ".so") {
+      continue;
+    }
+    const auto read =
+        copy_of(path).and_then([&](const plugin::FileMap& map) { return read_plugin(map, path); });
+    if (!read || read->entry.plugin == plugin ||
+        std::none_of(kinds.begin(), kinds.end(), [&](const plugin::KindId& kind) {
+          return std::find(read->kinds.begin(), read->kinds.end(), kind) != read->kinds.end();
+        })) {
+      continue;
+    }
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+      return fail(Code::kUnavailable,
+                  "'" + path + "', which it replaces, cannot be removed: " + std::strerror(errno));
+    }
+    removed.push_back(read->entry.plugin);
+  }
+  return removed;
+}
+
 }  // namespace
 
 Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directories,
-                                      const std::vector<std::string>& files,
-                                      const log::Logger& logger) {
+                                      const std::vector<std::string>& files) {
   std::vector<std::string> paths = files;
   for (const auto& directory : directories) {
     std::error_code error;
@@ -119,14 +165,14 @@ Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directorie
     auto read =
         copy_of(path).and_then([&](const plugin::FileMap& map) { return read_plugin(map, path); });
     if (!read) {
-      logger.warn("left out: " + read.error().message);
+      shelf.left_out_.push_back({path, read.error().message});
       continue;
     }
     if (shelf.paths_.contains(read->entry.plugin)) {
       continue;
     }
     if (auto added = registry.add(read->entry.plugin, read->kinds, path); !added) {
-      logger.warn("left out: " + added.error().message);
+      shelf.left_out_.push_back({path, added.error().message});
       continue;
     }
     shelf.paths_.emplace(read->entry.plugin, path);
@@ -135,10 +181,28 @@ Result<PluginShelf> PluginShelf::open(const std::vector<std::string>& directorie
   return shelf;
 }
 
-Result<wire::CatalogEntry> PluginShelf::add(const std::string& directory, const std::string& file) {
+PluginListing PluginShelf::listing(const std::string& added) const {
+  PluginListing listing;
+  listing.added = added;
+  for (const auto& entry : catalog_.entries) {
+    PluginListing::Offered offered;
+    offered.plugin = entry.plugin;
+    offered.path = paths_.at(entry.plugin);
+    for (const auto& kind : entry.kinds) {
+      offered.kinds.push_back({kind.name, kind.version});
+    }
+    listing.offered.push_back(std::move(offered));
+  }
+  listing.left_out = left_out_;
+  return listing;
+}
+
+Result<PluginShelf::Added> PluginShelf::add(const std::string& directory, const std::string& file,
+                                            const PluginListing& others) {
   GOBLIN_TRY(const plugin::FileMap map, copy_of(file));
   GOBLIN_TRY(Read read, read_plugin(map, file));
   GOBLIN_TRY_VOID(plugin::check_abi("plugin", read.entry.abi_major, read.entry.abi_minor));
+  GOBLIN_TRY_VOID(check_apart(read, file, others));
   std::error_code error;
   fs::create_directories(directory, error);
   if (error) {
@@ -150,7 +214,9 @@ Result<wire::CatalogEntry> PluginShelf::add(const std::string& directory, const 
     return fail(
         written.error().with_context("'" + file + "' cannot be copied to '" + directory + "'"));
   }
-  return read.entry;
+  Added added{read.entry.plugin, read.entry.size, std::move(read.kinds), {}};
+  GOBLIN_TRY(added.replaced, remove_rivals(directory, added.plugin, added.kinds));
+  return added;
 }
 
 Result<std::shared_ptr<net::BlobSource>> PluginShelf::find(const wire::Digest& digest) const {

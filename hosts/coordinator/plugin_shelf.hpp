@@ -6,30 +6,46 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "core/log/log.hpp"
 #include "core/net/blobs.hpp"
 #include "core/wire/peer.hpp"
+#include "hosts/coordinator/plugin_listing.hpp"
 
 namespace goblin::coordinator {
 
 /// One thread.
 class PluginShelf {
  public:
-  /// Reads every *.so of the directories, in their order and by name. A file that is no plugin, or
-  /// that holds a kind which an earlier file holds already, is left out and logged.
+  /// Reads the files, then every *.so of the directories, each directory by name. What is no
+  /// plugin, or holds a kind which an earlier one holds already, is left out: listing() says why.
+  /// kNotFound when a directory cannot be read.
   static Result<PluginShelf> open(const std::vector<std::string>& directories,
-                                  const std::vector<std::string>& files, const log::Logger& logger);
-  /// Copies a plugin into `directory`, checked as by open(). Answers its entry.
-  static Result<wire::CatalogEntry> add(const std::string& directory, const std::string& file);
+                                  const std::vector<std::string>& files);
+
+  /// What add() did.
+  struct Added {
+    wire::Digest plugin;
+    std::uint64_t size = 0;
+    std::vector<plugin::KindId> kinds;
+    std::vector<wire::Digest> replaced;  ///< earlier added ones, now removed
+  };
+  /// Copies a plugin into `directory`, checked as by open(). Earlier ones of that directory which
+  /// hold one of its kinds go. kInvalidArgument, and nothing changes, when `others` names a holder
+  /// outside that directory.
+  static Result<Added> add(const std::string& directory, const std::string& file,
+                           const PluginListing& others = {});
 
   [[nodiscard]] const wire::Catalog& catalog() const { return catalog_; }
+  /// `added` is the directory of added plugins.
+  [[nodiscard]] PluginListing listing(const std::string& added) const;
   /// kNotFound unless the catalogue names it.
   Result<std::shared_ptr<net::BlobSource>> find(const wire::Digest& digest) const;
 
  private:
   wire::Catalog catalog_;
   std::map<wire::Digest, std::string> paths_;
+  std::vector<PluginListing::LeftOut> left_out_;
 };
 
 }  // namespace goblin::coordinator

@@ -13,17 +13,18 @@ Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader) {
       static_cast<std::uint16_t>(reader.u64("listen.port", link::kCoordinatorPort, {0, 65535}));
   config.socket = reader.string("socket", config.state_dir + "/coordinator.sock");
   config.plugin_dirs = reader.list("plugins.dirs", {});
-  config.plugins = reader.list("plugins.files", {});
   const std::string libdir = reader.string("libdir", "");
   if (reader.boolean("plugins.installed", true)) {
     auto installation = hosts::Installation::locate(libdir);
     if (installation) {
-      const auto installed = installation->plugins();
-      config.plugins.insert(config.plugins.end(), installed.begin(), installed.end());
+      config.plugins = installation->plugins();
     } else {
       reader.complain("libdir", installation.error().message);
     }
   }
+  // After the installed ones: none takes the place of an installed kind unnoticed.
+  const auto files = reader.list("plugins.files", {});
+  config.plugins.insert(config.plugins.end(), files.begin(), files.end());
   config.validators = link::read_pins(reader, "validators");
   config.labs = link::read_pins(reader, "labs");
   config.matchmaking.labs_per_host =

@@ -19,7 +19,9 @@ wire::Reply reply_to(const ControlServer::Hooks& hooks, const wire::Request& req
   if (std::holds_alternative<wire::GetStatus>(request.body)) {
     reply.body = hooks.status();
   } else if (const auto* control = std::get_if<wire::Control>(&request.body)) {
-    if (auto done = hooks.control(*control); !done) {
+    if (auto done = hooks.control(*control)) {
+      reply.body = *std::move(done);
+    } else {
       reply.status = static_cast<std::int32_t>(done.error().code);
       reply.message = done.error().message;
     }

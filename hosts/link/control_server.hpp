@@ -16,7 +16,7 @@ class ControlServer {
  public:
   struct Hooks {
     std::function<wire::StatusReport()> status;
-    std::function<Result<void>(const wire::Control&)> control;
+    std::function<Result<wire::ReplyBody>(const wire::Control&)> control;  ///< Ok, or a report
   };
   /// Listens and serves until destroyed. kUnavailable when the socket is in use.
   static Result<std::unique_ptr<ControlServer>> open(net::Loop& loop, const std::string& path,

@@ -39,7 +39,9 @@ class Host {
         logger_);
     link::ControlServer::Hooks control;
     control.status = [this] { return status(); };
-    control.control = [this](const wire::Control& command) { return on_command(command); };
+    control.control = [this](const wire::Control& command) {
+      return on_command(command).map([] { return wire::ReplyBody(wire::Ok{}); });
+    };
     GOBLIN_TRY(control_, link::ControlServer::open(
                              loop_, config_.socket.empty() ? dir + "/host.sock" : config_.socket,
                              wire::Role::kHost, std::move(control)));

@@ -102,5 +102,53 @@ TEST_F(PluginShelfTest, WhatCannotBeKeptSaysWhyAndLeavesNothing) {
   EXPECT_FALSE(fs::exists(there.string() + ".part"));
 }
 
+/// plain.so and no-recall.so hold the same kind.
+TEST_F(PluginShelfTest, WhatIsAddedLaterReplacesWhatWasAdded) {
+  const auto first = PluginShelf::add(shelf(), (kPlugins / "plain.so").string());
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(first->replaced.empty());
+  ASSERT_TRUE(PluginShelf::add(shelf(), (kPlugins / "pi-estimate.so").string()));
+  const auto second = PluginShelf::add(shelf(), (kPlugins / "no-recall.so").string());
+  ASSERT_TRUE(second) << second.error().message;
+  EXPECT_EQ(second->replaced, std::vector{first->plugin});
+  const auto open = PluginShelf::open({shelf()}, {});
+  ASSERT_TRUE(open) << open.error().message;
+  const auto listing = open->listing(shelf());
+  EXPECT_EQ(listing.offered.size(), 2u);
+  EXPECT_TRUE(listing.left_out.empty());
+  ASSERT_NE(listing.holder(first->kinds[0]), nullptr);
+  EXPECT_EQ(listing.holder(first->kinds[0])->plugin, second->plugin);
+}
+
+TEST_F(PluginShelfTest, AKindOfAnotherFolderIsRefused) {
+  const std::string installed = (kPlugins / "plain.so").string();
+  const auto open = PluginShelf::open({}, {installed});
+  ASSERT_TRUE(open);
+  const auto listing = open->listing(shelf());
+  for (const char* name : {"no-recall.so", "plain.so"}) {
+    const auto refused = PluginShelf::add(shelf(), (kPlugins / name).string(), listing);
+    ASSERT_FALSE(refused) << name;
+    EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(refused.error().message, HasSubstr(installed));
+    EXPECT_FALSE(fs::exists(shelf()));
+  }
+  EXPECT_TRUE(PluginShelf::add(shelf(), (kPlugins / "pi-estimate.so").string(), listing));
+}
+
+TEST_F(PluginShelfTest, WhatIsLeftOutSaysWhy) {
+  const std::string plain = (kPlugins / "plain.so").string();
+  const std::string same = (kPlugins / "no-recall.so").string();
+  const std::string garbage = (kPlugins / "garbage-note.so").string();
+  const auto open = PluginShelf::open({}, {plain, garbage, same, plain});
+  ASSERT_TRUE(open);
+  const auto listing = open->listing("");
+  ASSERT_EQ(listing.offered.size(), 1u);
+  EXPECT_EQ(listing.offered[0].path, plain);
+  ASSERT_EQ(listing.left_out.size(), 2u);
+  EXPECT_EQ(listing.left_out[0].path, garbage);
+  EXPECT_EQ(listing.left_out[1].path, same);
+  EXPECT_THAT(listing.left_out[1].why, HasSubstr(plain));
+}
+
 }  // namespace
 }  // namespace goblin::coordinator

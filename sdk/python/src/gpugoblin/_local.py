@@ -223,7 +223,7 @@ def local(
     # Absolute: the program may change its folder before the network ends.
     root = None if directory is None else _check.path("directory", directory).absolute()
     goblin = str(_programs.find())
-    paths = _plugins.checked(goblin, plugins)
+    paths = _plugins.checked(goblin, plugins, settings(for_coordinator))
     network = _make_network(root, keep)
     try:
         # The user's own settings are for the user's own daemons.
