@@ -68,6 +68,7 @@ struct EngineOptions {
   net::Milliseconds plan_deadline{120'000};   ///< for one answer of a planner
   net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
   std::uint64_t stage_keep_ms = 24ULL * 3600 * 1000;  ///< staged and not submitted: removed then
+  std::uint32_t max_jobs = 256;                       ///< that have not ended: each has two runners
   std::uint64_t result_keep_ms = 7ULL * 24 * 3600 * 1000;  ///< ended jobs are forgotten after this
   /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
   /// forgotten, but for those that a running job knows: keys cost nothing.
@@ -325,6 +326,7 @@ class Engine {
   };
   std::unordered_map<scheduler::HostId, Outgoing> outgoing_;
   std::unordered_map<std::uint64_t, net::TimePoint> loose_stages_;  ///< staged, named by no job yet
+  std::uint32_t submissions_ = 0;                                   ///< under way
   std::unordered_set<JobPtr> arriving_;  ///< submitted, not yet in jobs_: their files count
   std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
   /// Turns are taken in this order, so that nobody waits in a circle: at runners, at the disk, at

@@ -58,7 +58,16 @@ net::Task<void> Engine::run_job(JobPtr job) {
   const bool resumed = !job->planner;
   Result<void> outcome;
   while (!job->ended && !stopped_) {
+    std::optional<Turns::Turn> turn;
+    if (resumed) {  // all at once after a restart: they start in turns
+      auto taken = co_await runner_turns_.take(this);
+      turn.emplace(std::move(taken));
+      if (job->ended) {
+        break;
+      }
+    }
     outcome = co_await start_runners(job);
+    turn.reset();
     const bool later =
         !outcome && resumed &&
         (outcome.error().code == Code::kUnavailable || outcome.error().code == Code::kExhausted);
@@ -70,6 +79,9 @@ net::Task<void> Engine::run_job(JobPtr job) {
     job->record.message = outcome.error().message;
     touch(*job);
     co_await loop_.sleep(kRetry);
+  }
+  if (job->ended) {  // its message says why
+    co_return;
   }
   job->record.message.clear();
   // Tiles are cut for the hosts at hand: wait for the first one.

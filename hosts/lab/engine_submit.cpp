@@ -65,6 +65,24 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     co_await unstage(std::move(copies));
     co_return wire::ReplyBody(status_of(*same));
   }
+  // Counts among the jobs from here on: many that come at once are not too many.
+  struct Arrival {
+    explicit Arrival(std::uint32_t& n) : count(n) { ++count; }
+    ~Arrival() { --count; }
+    Arrival(const Arrival&) = delete;
+    Arrival& operator=(const Arrival&) = delete;
+    std::uint32_t& count;
+  };
+  std::optional<Arrival> arrival;
+  if (!submit.dry_run) {
+    if (running_jobs() + submissions_ >= options_.max_jobs) {
+      co_return fail(Code::kExhausted,
+                     "the lab node has " + std::to_string(options_.max_jobs) +
+                         " jobs that have not ended, as many as its setting 'jobs.most' allows: "
+                         "wait for one to end, cancel one, or raise it");
+    }
+    arrival.emplace(submissions_);
+  }
   if (submit.weight < 1 || submit.weight > 1000) {
     co_return fail(Code::kInvalidArgument, "argument 'weight' is " + std::to_string(submit.weight) +
                                                ", but must lie between 1 and 1000");
@@ -164,6 +182,7 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
   job->planner = std::move(runner);
   job->started_us = static_cast<std::int64_t>(now());
   jobs_.emplace(*number, job);
+  arrival.reset();
   by_token_.emplace(job->record.token, *number);
   logger_.info("job " + std::to_string(*number) + " (" + file.kind + ") is submitted");
   loop_.spawn(run_job(job));

@@ -23,6 +23,13 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
   config.validators = link::read_pins(reader, "hosts.validators");
   config.clients = link::read_pins(reader, "clients.allow");
   config.staging_bytes = reader.bytes("staging.cap", 0);
+  config.engine.stage_keep_ms = static_cast<std::uint64_t>(
+      reader
+          .duration("staging.keep", milliseconds(24LL * 3600 * 1000),
+                    {milliseconds(60'000), milliseconds(3650LL * 24 * 3600 * 1000)})
+          .count());
+  config.engine.max_jobs =
+      static_cast<std::uint32_t>(reader.u64("jobs.most", config.engine.max_jobs, {1, 100'000}));
   config.synchronous_full = reader.boolean("journal.power-safe", false);
   config.heartbeat =
       reader.duration("heartbeat", milliseconds(3'000), {milliseconds(100), milliseconds(20'000)});

@@ -473,6 +473,11 @@ def test_tls(tmp_path: Path) -> None:
             assert remote.matmul(a[:0], b).shape == (0, 700)
             with pytest.raises(ValueError, match=r"\(500, 900\)"):
                 remote.matmul(a, a)
+            # A result that lies in a file of the lab node's machine is refused, and nobody is hurt.
+            in_file = lab.submit("matmul", a=a, b=b, out=tmp_path / "there.npy")
+            in_file.result(30)
+            with pytest.raises(gg.NotFoundError, match="a file on the lab node's machine"):
+                remote.job(in_file.number).result(30)
             job = remote.submit("matmul", a=a, b=b)
             lab.network.lab.restart()
             assert job.result(30).tobytes() == c.tobytes()

@@ -73,7 +73,7 @@ class BytesSink final : public net::BlobSink {
 class RemoteClient {
  public:
   RemoteClient(net::Loop& loop, std::unique_ptr<net::Channel> channel)
-      : loop_(loop), channel_(std::move(channel)), replied_(loop) {
+      : loop_(loop), channel_(std::move(channel)), replied_(loop), released_(loop) {
     blobs_ = net::BlobExchange::create(loop_, *channel_,
                                        [this](const wire::Digest& d) { return find(d); });
     loop_.spawn(read());
@@ -106,6 +106,16 @@ class RemoteClient {
   }
   /// What is asked for by `digest` has other bytes.
   void lie(const wire::Digest& digest, wire::Bytes bytes) { offered_[digest] = std::move(bytes); }
+  /// Offered, but not served before release().
+  wire::Digest hold(wire::Bytes bytes) {
+    held_ = offer(std::move(bytes));
+    return *held_;
+  }
+  void release() {
+    held_.reset();
+    released_.set();
+  }
+  [[nodiscard]] int waiting() const { return waiting_; }
   void close() { channel_->close(); }
 
  private:
@@ -128,6 +138,11 @@ class RemoteClient {
     replied_.set();
   }
   net::Task<Result<std::shared_ptr<net::BlobSource>>> find(wire::Digest digest) {
+    if (held_ == digest) {
+      ++waiting_;
+      co_await released_.wait();
+      --waiting_;
+    }
     const auto found = offered_.find(digest);
     if (found == offered_.end()) {
       co_return fail(Code::kNotFound, "not offered");
@@ -138,7 +153,9 @@ class RemoteClient {
   net::Loop& loop_;
   std::unique_ptr<net::Channel> channel_;
   std::unique_ptr<net::BlobExchange> blobs_;
-  net::Event replied_;
+  net::Event replied_, released_;
+  std::optional<wire::Digest> held_;
+  int waiting_ = 0;
   std::uint32_t number_ = 0;
   std::map<std::uint32_t, wire::Reply> replies_;
   std::map<wire::Digest, wire::Bytes> offered_;
@@ -349,6 +366,80 @@ TEST_F(ClientSessionTest, AClientThatNeverReadsIsNotAnsweredForEver) {
     deaf->close();
     other->close();
     CO_ASSERT_UNTIL(sessions_ == 0);
+  });
+}
+
+TEST_F(ClientSessionTest, NoMoreJobsThanTheSettingAllows) {
+  max_jobs_ = 2;
+  run([&]() -> net::Task<void> {
+    auto client = connect_remote();
+    // At the same time: those that are not journalled yet count, too.
+    std::vector<wire::Reply> replies;
+    const auto submit = [&]() -> net::Task<void> {
+      auto body = remote_doubling(*client, 100);
+      auto reply = co_await client->ask(std::move(body));
+      CO_ASSERT(reply);
+      replies.push_back(std::move(*reply));
+    };
+    for (int i = 0; i < 5; ++i) {
+      loop_->spawn(submit());
+    }
+    CO_ASSERT_UNTIL(replies.size() == 5);
+    std::vector<std::uint64_t> jobs;
+    for (const auto& reply : replies) {
+      if (reply.status == GOBLIN_OK) {
+        jobs.push_back(std::get<wire::JobStatus>(reply.body).job);
+        continue;
+      }
+      EXPECT_EQ(reply.status, GOBLIN_EXHAUSTED);
+      EXPECT_THAT(reply.message, HasSubstr("2 jobs that have not ended"));
+      EXPECT_THAT(reply.message, HasSubstr("'jobs.most'"));
+    }
+    CO_ASSERT(jobs.size() == 2);
+    EXPECT_EQ(staged_files(), 4u) << "inputs and outputs of two jobs";
+    // An estimate is no job, and an end makes room.
+    auto body = remote_doubling(*client, 100);
+    body.dry_run = true;
+    auto reply = co_await client->ask(body);
+    CO_ASSERT(reply);
+    EXPECT_EQ(reply->status, GOBLIN_OK) << reply->message;
+    const auto cancelled = co_await engine_->cancel(jobs[0]);
+    CO_ASSERT(cancelled);
+    co_await submit();
+    EXPECT_EQ(replies.back().status, GOBLIN_OK) << replies.back().message;
+    client->close();
+    CO_ASSERT_UNTIL(sessions_ == 0);
+  });
+}
+
+TEST_F(ClientSessionTest, JobsGoOnInTurnsAfterARestart) {
+  constexpr std::size_t kJobs = 12;
+  std::vector<std::uint64_t> jobs;
+  run([&]() -> net::Task<void> {
+    while (jobs.size() < kJobs) {
+      const auto job = co_await submit_doubling(100);
+      CO_ASSERT(job);
+      jobs.push_back(*job);
+    }
+  });
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    const auto waits = jobs.back();
+    jobs.pop_back();
+    const auto cancelled = co_await engine_->cancel(waits);
+    CO_ASSERT(cancelled);
+    std::size_t most = 0;
+    const auto all_run = [&] {
+      most = std::max(most, engine_->runner_turns().under_way());
+      return std::all_of(jobs.begin(), jobs.end(),
+                         [&](auto job) { return status(job).state == wire::JobState::kRunning; });
+    };
+    CO_ASSERT_UNTIL(all_run());
+    EXPECT_EQ(most, 4u);
+    CO_ASSERT_UNTIL(engine_->runner_turns().under_way() == 0);
+    const auto none = co_await engine_->result(waits);
+    CO_ASSERT(!none);
+    EXPECT_THAT(none.error().message, HasSubstr("was cancelled"));
   });
 }
 
@@ -581,6 +672,42 @@ TEST_F(ClientSessionTest, ArraysThatDoNotComeKeepNoRoom) {
     EXPECT_EQ(reply->status, GOBLIN_INVALID_ARGUMENT);
     EXPECT_EQ(staged_files(), 0u);
     EXPECT_EQ(staging_->used_bytes(), 0u);
+    client->close();
+    CO_ASSERT_UNTIL(sessions_ == 0);
+  });
+}
+
+TEST_F(ClientSessionTest, ARemoteClientMayNotStageForEver) {
+  run([&]() -> net::Task<void> {
+    auto client = connect_remote();
+    // Two submissions wait for their last array, and hold all that one client may.
+    auto submit = remote_doubling(*client, 1);
+    const auto one = submit.inputs[0];
+    submit.inputs.assign(1024, one);
+    submit.inputs.back().digest = client->hold(bytes_of(std::vector<double>(1, 7.0)));
+    int ended = 0;
+    const auto large = [&]() -> net::Task<void> {
+      const auto reply = co_await client->ask(submit);
+      CO_ASSERT(reply);
+      EXPECT_EQ(reply->status, GOBLIN_INVALID_ARGUMENT) << "the kind has one input";
+      ++ended;
+    };
+    loop_->spawn(large());
+    loop_->spawn(large());
+    CO_ASSERT_UNTIL(staged_files() == 2048 && client->waiting() == 2);
+    wire::Submit small = submit;
+    small.inputs.assign(1, one);
+    auto next = co_await client->ask(small);
+    CO_ASSERT(next);
+    EXPECT_EQ(next->status, GOBLIN_EXHAUSTED);
+    EXPECT_THAT(next->message, HasSubstr("2048 arrays and submitted none"));
+    EXPECT_EQ(staged_files(), 2048u);
+    client->release();
+    CO_ASSERT_UNTIL(ended == 2);
+    EXPECT_EQ(staged_files(), 0u);
+    next = co_await client->ask(small);
+    CO_ASSERT(next);
+    EXPECT_EQ(next->status, GOBLIN_OK) << next->message;
     client->close();
     CO_ASSERT_UNTIL(sessions_ == 0);
   });

@@ -106,6 +106,7 @@ class EngineFixture : public testing::Test {
     options.runner.runner = GOBLIN_TEST_RUNNER;
     options.runner.backend = GOBLIN_TEST_BACKEND;
     options.stage_keep_ms = stage_keep_ms_;
+    options.max_jobs = max_jobs_;
     engine_ =
         std::make_unique<Engine>(*loop_, *journal_, staging(), plugins_, options, log::Logger());
     loop_->spawn(play(body));
@@ -241,6 +242,7 @@ class EngineFixture : public testing::Test {
   TempDir dir_;
   scheduler::Config scheduler_config_;
   std::uint64_t stage_keep_ms_ = 24ULL * 3600 * 1000;
+  std::uint32_t max_jobs_ = 256;
   FilePlugins plugins_;
   std::unique_ptr<net::Loop> loop_;
   std::unique_ptr<store::LabJournal> journal_;
