@@ -13,6 +13,7 @@ from pathlib import Path
 
 from check_includes import INCLUDE_ROOTS, parse_includes
 from lintlib.cache import PassCache
+from lintlib.progress import Progress
 from lintlib.tree import PROJECT_FOLDERS, Report, Tree, under
 
 # Debian 12 has both; this code's coroutines and ranges need a newer clang-tidy than its default.
@@ -175,6 +176,7 @@ class Tidy:
         )
 
         here = re.escape(str(self.tree.root))
+        progress = Progress("clang-tidy", len(changed))
 
         def run(name: str) -> tuple[str, list[str]]:
             done = subprocess.run(
@@ -192,6 +194,7 @@ class Tidy:
                 capture_output=True,
                 text=True,
             )
+            progress.step()
             lines = [
                 line.removeprefix(f"{self.tree.root}/")
                 for line in done.stdout.splitlines()

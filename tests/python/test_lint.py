@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import junit  # noqa: E402
-from lintlib import coroutines, cxx, text, tools  # noqa: E402
+from lintlib import coroutines, cxx, progress, text, tools  # noqa: E402
 from lintlib.cache import KEEP_SECONDS, PassCache  # noqa: E402
 from lintlib.tree import Tree  # noqa: E402
 
@@ -162,13 +163,55 @@ def test_the_command_is_made_fit_for_clang(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which(cxx.CLANG_TIDY) is None, reason="clang-tidy is missing")
-def test_tidy_looks_again_when_a_header_of_a_header_changes(tmp_path: Path) -> None:
+def test_tidy_looks_again_when_a_header_of_a_header_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert tidy_of(tmp_path, TIDY_FILES).check(1, fix=False).state == "passed"
     bad = TIDY_FILES | {"core/inner.hpp": "inline int* inner() { return 0; }\n"}
+    capsys.readouterr()
     report = tidy_of(tmp_path, bad).check(1, fix=False)
+    assert capsys.readouterr().err.splitlines() == [
+        "clang-tidy: 0/1 files",
+        "clang-tidy: 1/1 files",
+    ]
     assert len(report.problems) == 1
     assert report.problems[0].startswith("core/inner.hpp:1:")
     assert "modernize-use-nullptr" in report.problems[0]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_slow_check_says_how_far_it_is() -> None:
+    seconds = 0.0
+    out = io.StringIO()
+    steps = progress.Progress("tidy", 45, out, lambda: seconds)
+    assert out.getvalue() == "tidy: 0/45 files\n"
+    for _ in range(21):
+        steps.step()
+    assert out.getvalue().splitlines()[1:] == ["tidy: 20/45 files"]
+    seconds = 10.0
+    steps.step()
+    assert out.getvalue().splitlines()[2:] == ["tidy: 22/45 files"]
+    for _ in range(23):
+        steps.step()
+    assert out.getvalue().splitlines()[3:] == ["tidy: 42/45 files", "tidy: 45/45 files"]
+
+
+def test_on_a_terminal_one_line_is_written_over() -> None:
+    out = Terminal()
+    steps = progress.Progress("tidy", 2, out)
+    steps.step()
+    steps.step()
+    assert out.getvalue() == "\rtidy: 0/2 files\rtidy: 1/2 files\rtidy: 2/2 files\n"
+
+
+def test_a_check_without_files_says_nothing() -> None:
+    out = io.StringIO()
+    progress.Progress("tidy", 0, out)
+    assert not out.getvalue()
 
 
 def test_a_tidy_key_depends_on_content_not_on_the_place(tmp_path: Path) -> None:
