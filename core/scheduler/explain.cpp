@@ -130,20 +130,27 @@ std::string SchedulerImpl::waiting_reason(JobId id) const {
            " independent hosts and " + std::to_string(v.groups) +
            (v.groups == 1 ? " is here" : " are here") +
            " (hosts of one account or address count as one)";
-  std::uint64_t least = job->exhausted_memory >= v.max_worker_memory ? job->need_bytes : 0;
+  const Cut& most = cut(*job);
+  std::uint64_t least = job->exhausted_memory >= most.memory_bytes ? job->need_bytes : 0;
   if (job->needing > 0) {
     bool fits = false;
     std::uint64_t smallest = 0;
     for (const auto& [task_id, task] : job->tasks) {
       if (task.category != Category::kReady) continue;
-      fits = fits || task.memory_bytes <= v.max_worker_memory;
+      fits = fits || task.memory_bytes <= most.memory_bytes;
       smallest = smallest == 0 ? task.memory_bytes : std::min(smallest, task.memory_bytes);
     }
     if (!fits) least = std::max(least, smallest);
   }
-  if (least > v.max_worker_memory)
-    return "each task needs " + mebibytes(least) + " and no host offers more than " +
-           mebibytes(v.max_worker_memory);
+  if (least > most.memory_bytes) {
+    std::string who = "no host offers";
+    if (most.memory_bytes < v.max_worker_memory)
+      who = job->policy.policy == wire::Policy::kValidator
+                ? "no validator offers"
+                : "fewer than " + std::to_string(job->policy.replicas) + " independent hosts offer";
+    return "each task needs " + mebibytes(least) + " and " + who + " more than " +
+           mebibytes(most.memory_bytes);
+  }
   if (judging) return {};
   if (job->needing > 0) {
     // Digests must decide and the hosts that are here have spoken already.

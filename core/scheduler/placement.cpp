@@ -13,8 +13,12 @@ constexpr double kAssumedLink = 1e6;
 
 }  // namespace
 
+bool SchedulerImpl::takes_work(const Host& host) {
+  return host.connected && host.spec.accepting && host.spec.slots > 0;
+}
+
 bool SchedulerImpl::serves(const Job& job, const Host& host) const {
-  if (!host.connected || !host.spec.accepting || host.spec.slots == 0) return false;
+  if (!takes_work(host)) return false;
   const auto it = job.hosts.find(host.id);
   return it == job.hosts.end() || !it->second.barred();
 }

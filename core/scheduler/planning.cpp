@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/scheduler/capacity.hpp"
 #include "core/scheduler/scheduler_impl.hpp"
 #include "goblin/abi/plugin.h"
 
 namespace goblin::scheduler {
+namespace {
+
+Lent lent_by(const HostSpec& spec) {
+  return {spec.memory_bytes, spec.threads, spec.trusted, spec.group};
+}
+
+}  // namespace
 
 void SchedulerImpl::task_ready(ReadyTask ready, Micros now) {
   advance(now);
@@ -86,9 +92,11 @@ std::uint64_t SchedulerImpl::ready_target(Job& job) const {
 
 /// An idle host that found nothing, else the smallest one: what fits it fits all.
 const Host* SchedulerImpl::host_to_plan_for(Job& job) {
+  const std::uint64_t most = cut(job).memory_bytes;
   const auto suits = [&](const Host& host) {
     return serves(job, host) && takes_ordinary(job, host) &&
-           (job.exhausted_memory == 0 || host.spec.memory_bytes > job.exhausted_memory);
+           (job.exhausted_memory == 0 ||
+            std::min(host.spec.memory_bytes, most) > job.exhausted_memory);
   };
   if (job.has_asker) {
     const Host* asker = find_host(job.asker);
@@ -108,20 +116,23 @@ const Host* SchedulerImpl::host_to_plan_for(Job& job) {
   return best;
 }
 
-/// The memory that tasks are to be cut for.
-std::uint64_t SchedulerImpl::min_memory(Job& job) const {
+const Cut& SchedulerImpl::cut(Job& job) const {
   view(job);
-  JobView& v = job.view;
-  if (v.min_memory != 0) return v.min_memory;
+  std::optional<Cut>& known = job.view.cut;
+  if (!known) {
+    std::vector<Lent> lent;
+    for (const auto& [id, host] : hosts_)
+      if (serves(job, *host)) lent.push_back(lent_by(host->spec));
+    known = cut_for(job.policy, lent);
+  }
+  return *known;
+}
+
+Cut SchedulerImpl::cut_now(const validation::PolicySpec& policy) const {
   std::vector<Lent> lent;
   for (const auto& [id, host] : hosts_)
-    if (serves(job, *host) && (v.ordinary == 0 || !host->spec.trusted))
-      lent.push_back({host->spec.memory_bytes, host->spec.threads});
-  v.min_memory = worthwhile_memory(std::move(lent));
-  // What no validator can recompute is never accepted.
-  if (job.policy.policy == wire::Policy::kValidator && v.trusted > 0)
-    v.min_memory = std::min(v.min_memory, v.max_trusted_memory);
-  return v.min_memory;
+    if (takes_work(*host)) lent.push_back(lent_by(host->spec));
+  return cut_for(policy, lent);
 }
 
 void SchedulerImpl::maybe_plan(Job& job) {
@@ -137,11 +148,12 @@ void SchedulerImpl::maybe_plan(Job& job) {
   job.has_asker = false;
   if (host == nullptr) return;
   job.planning = true;
-  job.plan_asked_memory = host->spec.memory_bytes;
+  const Cut& c = cut(job);
+  job.plan_asked_memory = std::min(host->spec.memory_bytes, c.memory_bytes);
   job.accepts_at_plan = job.accept_events;
   job.tasks_at_plan = job.task_events;
-  say(PlanMore{job.id, static_cast<std::uint32_t>(most - ready), host->spec.memory_bytes,
-               min_memory(job), v.ordinary + v.trusted, host->spec.threads});
+  say(PlanMore{job.id, static_cast<std::uint32_t>(most - ready), job.plan_asked_memory,
+               c.min_memory_bytes, c.hosts, host->spec.threads});
 }
 
 void SchedulerImpl::maybe_finish(Job& job) {

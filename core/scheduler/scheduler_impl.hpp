@@ -36,6 +36,7 @@ class SchedulerImpl final : public Scheduler {
   void tick(Micros now) override;
   [[nodiscard]] Micros next_wakeup() const override;
   std::vector<Action> take_actions() override;
+  [[nodiscard]] Cut cut_now(const validation::PolicySpec& policy) const override;
   [[nodiscard]] JobCounts job_counts(JobId job) const override;
   [[nodiscard]] HostCounts host_counts(HostId host) const override;
   [[nodiscard]] std::string waiting_reason(JobId job) const override;
@@ -64,7 +65,7 @@ class SchedulerImpl final : public Scheduler {
 
   // planning.cpp
   void maybe_plan(Job& job);
-  std::uint64_t min_memory(Job& job) const;
+  const Cut& cut(Job& job) const;
   void maybe_finish(Job& job);
   std::uint64_t ready_target(Job& job) const;
   const Host* host_to_plan_for(Job& job);
@@ -112,6 +113,7 @@ class SchedulerImpl final : public Scheduler {
   bool assign_one(Host& host);
   Task* pick(Job& job, Host& host, bool& as_validator);
   Task* pick_from(ReadyQueue& queue, Job& job, Host& host, bool fresh);
+  static bool takes_work(const Host& host);
   bool serves(const Job& job, const Host& host) const;
   bool takes_ordinary(Job& job, const Host& host) const;
   bool has_quorum_of_hosts(Job& job) const;

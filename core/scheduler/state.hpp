@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -145,7 +146,7 @@ struct JobView {
   std::uint32_t quarantined = 0, undelivering = 0;
   std::uint32_t ordinary_groups = 0, groups = 0;
   std::uint64_t max_memory = 0, max_trusted_memory = 0;
-  std::uint64_t min_memory = 0;         ///< 0: not looked for yet, see SchedulerImpl::min_memory
+  std::optional<Cut> cut;               ///< once it is asked for
   std::uint64_t max_worker_memory = 0;  ///< of those that do the ordinary work
 };
 

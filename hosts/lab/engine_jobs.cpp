@@ -3,27 +3,17 @@
 #include <algorithm>
 #include <set>
 
-#include "core/scheduler/capacity.hpp"
 #include "hosts/lab/engine.hpp"
 
 namespace goblin::lab {
 
-wire::Capacity Engine::capacity_now() const {
+wire::Capacity Engine::capacity_now(const Job& job) const {
+  const scheduler::Cut cut = scheduler_->cut_now({job.record.policy, job.record.replicas});
   wire::Capacity capacity;
-  std::vector<scheduler::Lent> lent;
-  // Validators take ordinary work only where there is nobody else (scheduler.hpp).
-  const bool ordinary = std::any_of(hosts_.begin(), hosts_.end(),
-                                    [](const auto& host) { return !host.second.trusted; });
-  for (const auto& [id, host] : hosts_) {
-    if ((host.trusted && ordinary) || host.state != wire::HostState::kReady) {
-      continue;
-    }
-    lent.push_back({host.capacity.memory_bytes, host.capacity.threads});
-    capacity.memory_bytes = std::max(capacity.memory_bytes, host.capacity.memory_bytes);
-    capacity.threads = std::max(capacity.threads, host.capacity.threads);
-  }
-  capacity.hosts = lent.size();
-  capacity.min_memory_bytes = scheduler::worthwhile_memory(std::move(lent));
+  capacity.memory_bytes = cut.memory_bytes;
+  capacity.min_memory_bytes = cut.min_memory_bytes;
+  capacity.hosts = cut.hosts;
+  capacity.threads = cut.threads;
   return capacity;
 }
 
@@ -85,7 +75,7 @@ net::Task<void> Engine::run_job(JobPtr job) {
   }
   job->record.message.clear();
   // Tiles are cut for the hosts at hand: wait for the first one.
-  while (outcome && !job->ended && capacity_now().hosts == 0) {
+  while (outcome && !job->ended && capacity_now(*job).hosts == 0) {
     hosts_changed_.reset();
     co_await hosts_changed_.wait();
   }
@@ -117,7 +107,7 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
   wire::PlanOpen request;
   request.kind = job->record.kind_index;
   request.params = job->record.params;
-  request.capacity = capacity_now();
+  request.capacity = capacity_now(*job);
   request.state = job->record.plan_state;
   for (std::size_t i = 0; i < job->files.inputs.size(); ++i) {
     const TensorFile& tensor = job->files.inputs[i];

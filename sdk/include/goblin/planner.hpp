@@ -67,7 +67,7 @@ struct Task : Operands {
 
 /// What hosts can take now.
 struct Capacity {
-  std::uint64_t memory_bytes = 0;      ///< of the host that asks for work
+  std::uint64_t memory_bytes = 0;      ///< of the host that asks, or of who decides if that is less
   std::uint64_t min_memory_bytes = 0;  ///< of the smallest host worth cutting tasks for
   std::uint64_t hosts = 0;
   std::uint32_t threads = 1;  ///< of the host that asks
