@@ -18,7 +18,7 @@ constexpr std::int64_t kMerged = 0x4c;
 
 // `accepted.seq` gives the order of acceptance. AUTOINCREMENT: a forgotten job's number is never
 // given out again.
-constexpr std::array<const char*, 1> kMigrations = {R"sql(
+constexpr std::array<const char*, 2> kMigrations = {R"sql(
 CREATE TABLE jobs(
   job INTEGER PRIMARY KEY AUTOINCREMENT,
   token BLOB NOT NULL UNIQUE,
@@ -56,6 +56,12 @@ CREATE TABLE quarantines(
   reason TEXT NOT NULL,
   UNIQUE(job, host, task)
 ) STRICT;
+)sql",
+                                                    // Nobody knows when jobs of the first schema
+                                                    // ended: they are kept from now on.
+                                                    R"sql(
+ALTER TABLE jobs ADD COLUMN ended_unix_ms INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET ended_unix_ms = unixepoch() * 1000 WHERE state >= 4;
 )sql"};
 
 class SqliteJournal final : public LabJournal {
@@ -75,9 +81,11 @@ class SqliteJournal final : public LabJournal {
     const wire::Bytes summary = seal(job.summary);
     GOBLIN_TRY_VOID(database_->run(
         "INSERT INTO jobs(token,kind,plugin,kind_index,description,policy,replicas,weight,state,"
-        "status,message,created_unix_ms,summary) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "status,message,created_unix_ms,ended_unix_ms,summary)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         job.token, job.kind, job.plugin, job.kind_index, description, job.policy, job.replicas,
-        job.weight, job.state, job.status, job.message, job.created_unix_ms, summary));
+        job.weight, job.state, job.status, job.message, job.created_unix_ms, job.ended_unix_ms,
+        summary));
     const auto number = static_cast<std::uint64_t>(database_->last_row());
     if (job.plan_state) {
       GOBLIN_TRY_VOID(write_plan_state(number, *job.plan_state));
@@ -107,11 +115,13 @@ class SqliteJournal final : public LabJournal {
   }
 
   Result<void> set_job_state(std::uint64_t job, wire::JobState state, std::int32_t status,
-                             const std::string& message, const wire::Bytes& summary) override {
+                             const std::string& message, std::int64_t ended_unix_ms,
+                             const wire::Bytes& summary) override {
     const wire::Bytes sealed = seal(summary);
     GOBLIN_TRY(const std::uint64_t changed,
-               database_->run("UPDATE jobs SET state=?,status=?,message=?,summary=? WHERE job=?",
-                              state, status, message, sealed, job));
+               database_->run("UPDATE jobs SET state=?,status=?,message=?,ended_unix_ms=?,summary=?"
+                              " WHERE job=?",
+                              state, status, message, ended_unix_ms, sealed, job));
     return changed == 0 ? no_job(job) : Result<void>();
   }
 
@@ -153,7 +163,7 @@ class SqliteJournal final : public LabJournal {
 // One list of columns for both queries; the parameter is a literal, as query() wants it.
 #define GOBLIN_JOB_COLUMNS                                                                       \
   "SELECT job,token,kind,plugin,kind_index,description,policy,replicas,weight,plan_state,state," \
-  "status,message,created_unix_ms,summary FROM jobs "
+  "status,message,created_unix_ms,summary,ended_unix_ms FROM jobs "
   Result<void> visit_jobs(const std::function<void(JobRecord)>& visit) override {
     GOBLIN_TRY(auto row, database_->query(GOBLIN_JOB_COLUMNS "ORDER BY job"));
     for (;;) {
@@ -251,6 +261,7 @@ class SqliteJournal final : public LabJournal {
     job.message = row.text(12);
     job.created_unix_ms = row.integer(13);
     GOBLIN_TRY(job.summary, checked(unseal(row.blob(14)), job.job));
+    job.ended_unix_ms = row.integer(15);
     return job;
   }
 

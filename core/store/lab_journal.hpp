@@ -36,6 +36,7 @@ struct JobRecord {
   std::int32_t status = 0;
   std::string message;
   std::int64_t created_unix_ms = 0;
+  std::int64_t ended_unix_ms = 0;  ///< 0 while it has not ended
   wire::Bytes summary;  ///< encoded wire::Explanation of an ended job; empty before
 };
 
@@ -68,7 +69,8 @@ class LabJournal {
   virtual Result<std::uint64_t> add_job(const JobRecord& job) = 0;
   virtual Result<void> set_plan_state(std::uint64_t job, const wire::Bytes& state) = 0;
   virtual Result<void> set_job_state(std::uint64_t job, wire::JobState state, std::int32_t status,
-                                     const std::string& message, const wire::Bytes& summary) = 0;
+                                     const std::string& message, std::int64_t ended_unix_ms,
+                                     const wire::Bytes& summary) = 0;
   /// One transaction for all; a record for a task that has one replaces it.
   virtual Result<void> record_accepted(const std::vector<AcceptedRecord>& records) = 0;
   /// A recheck refused it.

@@ -45,8 +45,7 @@ void Engine::close_job(Job& job) {
   job.ended_us = static_cast<std::int64_t>(now());
   if (job.scheduled) {
     const auto counts = scheduler_->job_counts(job.record.job);
-    job.final_planned = counts.planned;
-    job.final_accepted = counts.accepted;
+    job.final_counts = counts;
     scheduler_->remove_job(job.record.job, now());
   }
   for (const auto& runner : {job.planner, job.checker}) {
@@ -111,15 +110,19 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   close_job(*job);
   job->record.status = state == wire::JobState::kDone ? GOBLIN_OK : static_cast<int>(error.code);
   job->record.message = std::move(error.message);
+  job->record.ended_unix_ms = unix_ms();
   const std::uint64_t number = job->record.job;
   wire::Reply summary;
   wire::Explanation told = explain_job(*job);
   told.status.state = state;
+  if (state == wire::JobState::kDone && told.status.flops_total > 0) {
+    told.status.flops_accepted = told.status.flops_total;  // the sum over tasks is rounded
+  }
   wire::JobStatus last = told.status;
   summary.body = std::move(told);
   auto write = [job, state, bytes = encode(summary)](store::LabJournal& journal) {
     return journal.set_job_state(job->record.job, state, job->record.status, job->record.message,
-                                 bytes);
+                                 job->record.ended_unix_ms, bytes);
   };
   auto written = co_await with_journal(write);
   job->files = {};
@@ -209,6 +212,7 @@ net::Task<Result<void>> Engine::forget(std::uint64_t number) {
     co_return fail(Code::kInvalidArgument,
                    "job " + std::to_string(number) + " is still running: cancel it first");
   }
+  by_token_.erase(job->record.token);
   jobs_.erase(number);
   auto done = co_await with_journal(
       [number](store::LabJournal& journal) { return journal.forget_job(number); });
@@ -220,7 +224,7 @@ net::Task<void> Engine::forget_old() {
   std::vector<std::uint64_t> old;
   const auto limit = unix_ms() - static_cast<std::int64_t>(options_.result_keep_ms);
   for (const auto& [number, job] : jobs_) {
-    if (is_ended(job->record.state) && job->record.created_unix_ms < limit) {
+    if (is_ended(job->record.state) && job->record.ended_unix_ms < limit) {
       old.push_back(number);
     }
   }

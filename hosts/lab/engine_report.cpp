@@ -23,11 +23,11 @@ std::size_t most_bytes(const wire::HostReport& report) { return 320 + report.rea
 
 }  // namespace
 
-std::string Engine::why_unplanned() const {
+std::string Engine::why_unplanned(const Job& job) const {
   if (hosts_.empty()) {
     return "no host is connected";
   }
-  if (capacity_now().hosts > 0) {
+  if (capacity_now(job).hosts > 0) {
     return "the plan is being made";
   }
   // As the scheduler puts it, once it knows the job.
@@ -52,10 +52,10 @@ wire::JobStatus Engine::status_of(const Job& job) const {
   }
   status.flops_total = job.flops_total;
   if (job.ended) {
-    status.tasks_planned = job.final_planned;
-    status.tasks_accepted = job.final_accepted;
-    status.plan_done = job.record.state == wire::JobState::kDone;
-    status.flops_accepted = status.plan_done ? job.flops_total : 0;
+    status.tasks_planned = job.final_counts.planned;
+    status.tasks_accepted = job.final_counts.accepted;
+    status.plan_done = job.final_counts.plan_done;
+    status.flops_accepted = job.final_counts.flops_accepted;
   } else if (job.scheduled) {
     const auto counts = scheduler_->job_counts(job.record.job);
     status.tasks_planned = counts.planned;
@@ -65,7 +65,7 @@ wire::JobStatus Engine::status_of(const Job& job) const {
     status.flops_accepted = counts.flops_accepted;
     status.message = scheduler_->waiting_reason(job.record.job);
   } else if (status.message.empty()) {
-    status.message = why_unplanned();
+    status.message = why_unplanned(job);
   }
   status.results_checked = job.counters->checked;
   status.results_refused = job.counters->refused;
@@ -155,6 +155,7 @@ wire::Explanation Engine::explain_job(const Job& job) const {
 
 Engine::Footprint Engine::footprint() const {
   Footprint out;
+  out.hosts = hosts_.size();
   out.leases = leases_.size();
   out.blobs = blobs_.size();
   for (const auto& [id, host] : hosts_) {

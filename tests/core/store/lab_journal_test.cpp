@@ -95,14 +95,17 @@ TEST_F(LabJournalTest, JobStateChanges) {
   add(1);
   const wire::Bytes summary = random_bytes(300, 4);
   GOBLIN_ASSERT_OK(journal_->set_job_state(1, wire::JobState::kFailed, GOBLIN_EXHAUSTED,
-                                           "line one\nline two", summary));
+                                           "line one\nline two", 1'800'000'000'456, summary));
   open();
   const JobRecord job = journal_->jobs()->front();
   EXPECT_EQ(job.state, wire::JobState::kFailed);
   EXPECT_EQ(job.status, GOBLIN_EXHAUSTED);
   EXPECT_EQ(job.message, "line one\nline two");
   EXPECT_EQ(job.summary, summary);
-  GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->set_job_state(9, wire::JobState::kDone, 0, "", {}));
+  EXPECT_EQ(job.created_unix_ms, sample_job(1).created_unix_ms);
+  EXPECT_EQ(job.ended_unix_ms, 1'800'000'000'456);
+  GOBLIN_EXPECT_CODE(Code::kNotFound,
+                     journal_->set_job_state(9, wire::JobState::kDone, 0, "", 0, {}));
 }
 
 TEST_F(LabJournalTest, AcceptedComeBackInOrderOfAcceptance) {

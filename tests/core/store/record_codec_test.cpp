@@ -21,6 +21,7 @@ TEST(RecordCodec, DescriptionComesBackWhole) {
   back.weight = job.weight;
   back.state = job.state;
   back.created_unix_ms = job.created_unix_ms;
+  back.ended_unix_ms = job.ended_unix_ms;
   expect_same(job, back);
 }
 

@@ -42,6 +42,7 @@ inline JobRecord sample_job(std::uint64_t number) {
   job.weight = 1000;
   job.state = wire::JobState::kRunning;
   job.created_unix_ms = 1'700'000'000'123;
+  job.ended_unix_ms = 1'700'000'001'456;
   return job;
 }
 
@@ -107,6 +108,7 @@ inline void expect_same(const JobRecord& a, const JobRecord& b) {
   EXPECT_EQ(a.status, b.status);
   EXPECT_EQ(a.message, b.message);
   EXPECT_EQ(a.created_unix_ms, b.created_unix_ms);
+  EXPECT_EQ(a.ended_unix_ms, b.ended_unix_ms);
   EXPECT_EQ(a.summary, b.summary);
 }
 

@@ -106,9 +106,11 @@ class EngineFixture : public testing::Test {
     options.runner.runner = GOBLIN_TEST_RUNNER;
     options.runner.backend = GOBLIN_TEST_BACKEND;
     options.stage_keep_ms = stage_keep_ms_;
+    options.result_keep_ms = result_keep_ms_;
+    options.max_known_hosts = max_known_hosts_;
     options.max_jobs = max_jobs_;
     engine_ =
-        std::make_unique<Engine>(*loop_, *journal_, staging(), plugins_, options, log::Logger());
+        std::make_unique<Engine>(*loop_, journal(), staging(), plugins_, options, log::Logger());
     loop_->spawn(play(body));
     loop_->run();
     engine_.reset();
@@ -116,6 +118,7 @@ class EngineFixture : public testing::Test {
   }
   /// What the engine uses: a test may put something around it.
   virtual store::Staging& staging() { return *staging_; }
+  virtual store::LabJournal& journal() { return *journal_; }
 
   std::shared_ptr<FakeHost> join(const std::string& name, std::uint64_t memory = 64u << 20,
                                  bool trusted = false) {
@@ -242,6 +245,8 @@ class EngineFixture : public testing::Test {
   TempDir dir_;
   scheduler::Config scheduler_config_;
   std::uint64_t stage_keep_ms_ = 24ULL * 3600 * 1000;
+  std::uint64_t result_keep_ms_ = 7ULL * 24 * 3600 * 1000;
+  std::size_t max_known_hosts_ = 100'000;
   std::uint32_t max_jobs_ = 256;
   FilePlugins plugins_;
   std::unique_ptr<net::Loop> loop_;

@@ -2,6 +2,7 @@
 // Jobs beside each other and their ends; what is left of them.
 #include <gmock/gmock.h>
 
+#include "hosts/link/clock.hpp"
 #include "tests/hosts/lab/engine_fixture.hpp"
 
 namespace goblin::lab::test {
@@ -172,6 +173,11 @@ TEST_F(EngineJobsTest, EndedJobsAreExplainedFromTheJournal) {
     CO_ASSERT(told);
     EXPECT_EQ(told->status.state, wire::JobState::kDone);
     EXPECT_EQ(told->status.tasks_accepted, 1u);
+    for (const auto& ended : {told->status, status(done)}) {
+      EXPECT_TRUE(ended.plan_done);
+      EXPECT_GT(ended.flops_total, 0);
+      EXPECT_EQ(ended.flops_accepted, ended.flops_total);
+    }
     EXPECT_EQ(told->policy, wire::Policy::kAlgebraic);
     EXPECT_EQ(told->incident_count, 1u);
     CO_ASSERT(told->incidents.size() == 1);
@@ -221,6 +227,39 @@ TEST_F(EngineJobsTest, EndedJobsAreExplainedFromTheJournal) {
     EXPECT_TRUE(co_await engine_->forget(done));
     EXPECT_TRUE(co_await engine_->forget(cancelled));
     EXPECT_THAT(staged_files(), IsEmpty());
+  });
+}
+
+TEST_F(EngineJobsTest, JobsAreForgottenSoLongAfterTheirEnd) {
+  constexpr std::int64_t kDay = 24LL * 3600 * 1000;
+  stage_keep_ms_ = 400;  // so that it tidies up ten times a second
+  std::uint64_t number = 0;
+  run([&]() -> net::Task<void> {
+    const auto job = co_await submit_doubling(kLength);
+    CO_ASSERT(job);
+  });
+  // It began eight days ago and has not ended.
+  auto record = journal_->jobs().value().front();
+  ASSERT_TRUE(journal_->forget_job(record.job));
+  record.created_unix_ms = link::unix_ms() - 8 * kDay;
+  number = journal_->add_job(record).value();
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    CO_ASSERT_UNTIL(!host->leases.empty());
+    commit(*host, host->leases[0], doubled(kLength));
+    CO_ASSERT_UNTIL(status(number).state == wire::JobState::kDone);
+    const auto file = co_await engine_->stage(1);  // goes when it tidies up after the end
+    CO_ASSERT(file);
+    CO_ASSERT_UNTIL(!engine_->is_staged(file->number));
+    EXPECT_TRUE(engine_->status(number)) << "it ended just now";
+  });
+  record = journal_->job(number).value();
+  EXPECT_GT(record.ended_unix_ms, link::unix_ms() - kDay);
+  ASSERT_TRUE(journal_->set_job_state(number, record.state, record.status, record.message,
+                                      record.created_unix_ms, record.summary));
+  run([&]() -> net::Task<void> {
+    CO_ASSERT_UNTIL(!engine_->status(number));
+    CO_ASSERT_UNTIL(staged_files().empty());
   });
 }
 

@@ -147,6 +147,7 @@ class FaultyPlanner final : public Planner {
     task.params = {job_.param(0)};
     task.inputs = {View::whole(job_, 0)};
     task.outputs = {job_.input(0).spec()};
+    task.flops = static_cast<double>(job_.input(0).dim(0));
     spoil(task);
     if (mode_ == kNextTooManyTasks) {
       for (std::uint64_t i = 0; i < 5000; ++i) {
@@ -260,6 +261,7 @@ class Faulty final : public Kind {
   Result<Validated> validate(const Job& job) override {
     Validated validated;
     validated.outputs = {job.input(0).spec()};
+    validated.flops = static_cast<double>(job.input(0).dim(0));
     validated.bytes = 2.0 * sizeof(double) * static_cast<double>(job.input(0).dim(0));
     switch (job.i64(0)) {
       case kValidateThrow:
