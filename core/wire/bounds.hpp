@@ -31,6 +31,11 @@ inline constexpr std::uint32_t kMaxJobs = 8192;       ///< jobs that a lab node 
 inline constexpr std::uint32_t kMaxIncidents = 1000;  ///< of one explanation
 inline constexpr std::uint32_t kMaxReportLines = 4096;  ///< lines of a status report or a plan
 
+// What one host may offer, as its configuration allows: a lab node weighs hosts by it.
+inline constexpr std::uint32_t kMaxHostThreads = 4096;
+inline constexpr std::uint32_t kMaxHostSlots = 4096;
+inline constexpr std::uint64_t kMaxHostBytes = std::uint64_t{1} << 50;  ///< memory, or cache
+
 inline constexpr std::size_t kMaxTrustNameBytes = 63;   ///< plugins, kinds, backends of a catalogue
 inline constexpr std::uint32_t kMaxTrustKeys = 32;      ///< keys of one role
 inline constexpr std::uint32_t kMaxTrustBackends = 16;  ///< backends that a plugin may run on

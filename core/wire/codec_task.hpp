@@ -76,10 +76,10 @@ GOBLIN_WIRE_STRUCT(TensorRef) {
 }
 
 GOBLIN_WIRE_STRUCT(HostCapacity) {
-  GOBLIN_NUMBER(threads, Threads);
-  GOBLIN_NUMBER(slots, Slots);
-  GOBLIN_NUMBER(memory_bytes, MemoryBytes);
-  GOBLIN_NUMBER(cache_bytes, CacheBytes);
+  GOBLIN_AT_MOST(threads, Threads, kMaxHostThreads);
+  GOBLIN_AT_MOST(slots, Slots, kMaxHostSlots);
+  GOBLIN_AT_MOST(memory_bytes, MemoryBytes, kMaxHostBytes);
+  GOBLIN_AT_MOST(cache_bytes, CacheBytes, kMaxHostBytes);
   GOBLIN_NUMBER(abi_major, AbiMajor);
   GOBLIN_NUMBER(abi_minor, AbiMinor);
 }

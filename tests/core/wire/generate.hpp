@@ -158,6 +158,12 @@ class Generator {
     value =
         below(2) == 0 ? Value::of(static_cast<std::int64_t>(random_())) : Value::of(some[below(4)]);
   }
+  void mend(HostCapacity& capacity) {
+    capacity.threads %= kMaxHostThreads + 1;
+    capacity.slots %= kMaxHostSlots + 1;
+    capacity.memory_bytes %= kMaxHostBytes + 1;
+    capacity.cache_bytes %= kMaxHostBytes + 1;
+  }
   void mend(TensorSpec& spec) { shape(spec.dtype, spec.shape, 1); }
   void mend(TensorRef& ref) {
     ref.inline_offset = kNotInline;

@@ -23,6 +23,31 @@ void expect_refused(const Result<T>& result, const std::string& field) {
   EXPECT_NE(result.error().message.find(field), std::string::npos) << result.error().message;
 }
 
+TEST(HostOffers, NoHostOffersMoreThanItsConfigurationAllows) {
+  HostOffer most;
+  most.capacity.threads = kMaxHostThreads;
+  most.capacity.slots = kMaxHostSlots;
+  most.capacity.memory_bytes = kMaxHostBytes;
+  most.capacity.cache_bytes = kMaxHostBytes;
+  ASSERT_TRUE(decode_host_offer(encode(most)));
+  HostOffer offer = most;
+  offer.capacity.threads += 1;
+  expect_refused(decode_host_offer(encode(offer)), "HostCapacity.threads: 4097, where 0 to 4096");
+  offer.capacity.threads = 0xffffffff;
+  expect_refused(decode_host_offer(encode(offer)), "HostCapacity.threads");
+  offer = most;
+  offer.capacity.slots += 1;
+  expect_refused(decode_host_offer(encode(offer)), "HostCapacity.slots");
+  for (const std::uint64_t bytes : {kMaxHostBytes + 1, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+    offer = most;
+    offer.capacity.memory_bytes = bytes;
+    expect_refused(decode_host_offer(encode(offer)), "HostCapacity.memory_bytes");
+    offer = most;
+    offer.capacity.cache_bytes = bytes;
+    expect_refused(decode_host_offer(encode(offer)), "HostCapacity.cache_bytes");
+  }
+}
+
 TEST(Leases, AsManyAsMayStandAndOneMore) {
   Leases leases;
   leases.leases.assign(kMaxTasks, small_lease());
