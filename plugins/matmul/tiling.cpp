@@ -72,7 +72,7 @@ struct Best {
 /// Tries every cut of the grid into regions; keeps the cheapest.
 void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, Best& best) {
   const Grid whole(problem, tiling);
-  if (whole.cells() > kMaxCells || whole.cells() * whole.split_parts() > kMaxTasks) return;
+  if (whole.cells() > kMaxCells || whole.cells() > kMaxTasks / whole.split_parts()) return;
   Box box = whole.cell(0);
   if (tiling.span != 0) box = whole.part(box, 0);
   if (memory_of(problem, box, capacity.threads) > static_cast<double>(capacity.memory_bytes)) {

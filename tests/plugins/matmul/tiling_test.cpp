@@ -218,6 +218,30 @@ TEST(Tiling, HostsOfTheLeastMemoryAreEnough) {
   }
 }
 
+/// Broadcast operands are large without bytes: cells times parts of k do not fit 64 bits.
+TEST(Tiling, TooManyTasksAreRefusedHoweverManyTheyAre) {
+  constexpr std::int64_t kRows = std::int64_t{1} << 14;
+  constexpr std::int64_t kTerms = std::int64_t{1} << 47;
+  std::byte byte{};
+  goblin_tensor_v1 raw{};
+  raw.data = &byte;
+  raw.dtype = GOBLIN_U8;
+  raw.rank = 2;
+  raw.shape[0] = kRows, raw.shape[1] = kTerms;
+  const Tensor a(raw);
+  raw.shape[0] = kTerms, raw.shape[1] = kRows;
+  const Tensor b(raw);
+  const auto problem = make_problem(a, b, 0);
+  ASSERT_TRUE(problem) << problem.error().message;
+  const auto none = choose_tiling(*problem, capacity(64));
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kExhausted);
+  // Where all of k fits, single elements of C are looked at, too (UBSan sees the overflow).
+  const auto tiling = choose_tiling(*problem, capacity(std::uint64_t{1} << 30));
+  ASSERT_TRUE(tiling) << tiling.error().message;
+  EXPECT_TRUE(is_possible(*problem, *tiling));
+}
+
 TEST(Tiling, OnlyWhatCouldHaveBeenChosenIsPossible) {
   const Problem problem = problem_of(GOBLIN_F32, {3, 70, 9000}, {3, 9000, 50});
   const auto chosen = choose_tiling(problem, capacity(46, 4));
