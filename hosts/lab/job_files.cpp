@@ -35,6 +35,23 @@ Result<FileFacts> facts_of(int fd, const std::string& what) {
   return FileFacts{static_cast<std::uint64_t>(info.st_size), identity_of(info)};
 }
 
+/// What came with a frame must allow its sender what the job does with it: after a restart this
+/// process opens the path by its own rights.
+Result<void> check_access(int fd, bool writes, const std::string& what) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0) {
+    return fail(Code::kUnavailable, what + ": " + std::strerror(errno));
+  }
+  const int mode = flags & O_ACCMODE;
+  const bool enough = (flags & O_PATH) == 0 && (mode == O_RDWR || (!writes && mode == O_RDONLY));
+  if (!enough) {
+    return fail(Code::kInvalidArgument,
+                what + ": its descriptor cannot be " + (writes ? "read and written" : "read") +
+                    "; open the file for that and submit the job again");
+  }
+  return {};
+}
+
 /// Notes the file at the submission, holds it against that after a restart: a path that leads
 /// elsewhere then is refused.
 Result<void> check_identity(const wire::Digest& identity, bool fresh, wire::Digest& known,
@@ -50,6 +67,7 @@ Result<void> check_identity(const wire::Digest& identity, bool fresh, wire::Dige
 }
 
 /// The descriptor that came with the frame; after a restart, the path opened anew.
+/// `flags`: O_RDONLY or O_RDWR.
 Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t index,
                                 const std::string& path, int flags, const std::string& what) {
   if (fds != nullptr) {
@@ -57,6 +75,7 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t i
       return fail(Code::kInvalidArgument, what + ": descriptor " + std::to_string(index) +
                                               " is missing, or another array names it, too");
     }
+    GOBLIN_TRY_VOID(check_access((*fds)[index].get(), flags == O_RDWR, what));
     return std::move((*fds)[index]);
   }
   net::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));

@@ -85,6 +85,48 @@ TEST_F(JobFilesTest, HolesOfAnOutputAreFilledBeforeTheJobRuns) {
   EXPECT_EQ(static_cast<std::uint64_t>(info.st_size), kBytes);
 }
 
+/// After a restart the lab node opens the paths by its own rights: a sender must have had them.
+TEST_F(JobFilesTest, ADescriptorMustAllowWhatTheJobDoes) {
+  const std::string file = make("x.bin", kBytes);
+  const auto refused = [&](bool output, int flags) {
+    Opened job;
+    wire::OutputInfo info;
+    info.name = "y";
+    info.spec = {GOBLIN_F64, {kLength}};
+    wire::JobInput input;
+    input.name = "x";
+    input.dtype = GOBLIN_F64;
+    input.shape = {kLength};
+    input.strides = {sizeof(double)};
+    input.storage = wire::Storage::kFile;
+    input.path = file;
+    if (output) {
+      job.record.outputs.push_back(info);
+      job.record.output_files.push_back({"y", 0, file, 0});
+    } else {
+      job.record.inputs.push_back(input);
+    }
+    std::vector<net::UniqueFd> fds;
+    fds.emplace_back(::open(file.c_str(), flags | O_CLOEXEC));
+    auto opened = open_job_files(*staging_, job.record, &fds);
+    if (opened) {
+      return std::string();
+    }
+    EXPECT_EQ(opened.error().code, Code::kInvalidArgument);
+    return opened.error().message;
+  };
+  EXPECT_EQ(refused(false, O_RDONLY), "");
+  EXPECT_EQ(refused(false, O_RDWR), "");
+  for (const int flags : {O_PATH, O_WRONLY}) {
+    EXPECT_THAT(refused(false, flags), HasSubstr("array 'x': its descriptor cannot be read;"));
+  }
+  EXPECT_EQ(refused(true, O_RDWR), "");
+  for (const int flags : {O_PATH, O_WRONLY, O_RDONLY}) {
+    EXPECT_THAT(refused(true, flags),
+                HasSubstr("output 'y': its descriptor cannot be read and written;"));
+  }
+}
+
 TEST_F(JobFilesTest, AFileThatTheDiskCannotHoldIsRefusedBeforeItIsMade) {
   const std::string out = make("y.bin", 10);
   const auto job = open("", out, 1ULL << 61);
