@@ -37,7 +37,7 @@ scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostStat
 }
 
 /// Together fewer than the loop has workers: the journal and hashing must not wait for large files.
-constexpr std::size_t kDiskTurns = 2, kRemovalTurns = 1;
+constexpr std::size_t kDiskTurns = 2, kResultTurns = 2, kRemovalTurns = 1;
 /// A kind that hangs while it looks at a submission holds up its own client.
 constexpr std::size_t kRunnerTurns = 32, kRunnerTurnsEach = 4;
 
@@ -95,6 +95,7 @@ Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& stag
       scheduler_(scheduler::Scheduler::create(options_.scheduler)),
       runner_turns_(loop, kRunnerTurns, kRunnerTurnsEach),
       disk_turns_(loop, kDiskTurns, 1),
+      result_turns_(loop, kResultTurns, kResultTurns),
       removal_turns_(loop, kRemovalTurns, kRemovalTurns),
       hosts_changed_(loop),
       clock_(loop) {}
@@ -402,6 +403,7 @@ void Engine::on(const scheduler::FailJob& action) {
 scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
                                       const wire::HostCapacity& capacity, wire::HostState state,
                                       bool trusted, std::uint64_t group) {
+  forget_hosts();
   forget_hosts();
   const scheduler::HostId id = id_of(port->pin());
   if (const auto old = hosts_.find(id); old != hosts_.end()) {

@@ -73,6 +73,9 @@ struct EngineOptions {
   /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
   /// forgotten, but for those that a running job knows: keys cost nothing.
   std::size_t max_known_hosts = 100'000;
+  /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
+  /// forgotten, but for those that a running job knows: keys cost nothing.
+  std::size_t max_known_hosts = 100'000;
 };
 
 class Engine {
@@ -305,6 +308,7 @@ class Engine {
 
   std::map<std::uint64_t, JobPtr> jobs_;
   std::map<std::array<std::uint8_t, 16>, std::uint64_t> by_token_;  ///< of jobs_
+  std::map<std::array<std::uint8_t, 16>, std::uint64_t> by_token_;  ///< of jobs_
   std::unordered_map<scheduler::HostId, HostEntry> hosts_;
   std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin
   std::map<wire::Digest, scheduler::HostId> host_ids_;
@@ -330,8 +334,8 @@ class Engine {
   std::unordered_set<JobPtr> arriving_;  ///< submitted, not yet in jobs_: their files count
   std::map<wire::Digest, std::vector<wire::KindDescription>> descriptions_;
   /// Turns are taken in this order, so that nobody waits in a circle: at runners, at the disk, at
-  /// removing files.
-  Turns runner_turns_, disk_turns_, removal_turns_;
+  /// making files for results, at removing files.
+  Turns runner_turns_, disk_turns_, result_turns_, removal_turns_;
   net::Event hosts_changed_;
   net::Event clock_;
   bool pump_posted_ = false;

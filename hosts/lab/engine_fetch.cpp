@@ -127,19 +127,10 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
   pump_soon();
 }
 
-namespace {
-
-net::Task<void> remove_stage(net::Loop& loop, store::Staging& staging, std::uint64_t stage) {
-  auto remove = [&staging, stage] { return staging.remove(stage); };
-  // A file that cannot be removed now is removed at the next start: no job names it any more.
-  (void)co_await loop.offload(remove);
-}
-
-}  // namespace
-
 Engine::JobPtr Engine::make_job() {
   return std::make_shared<Job>(loop_, staging_, [this](std::uint64_t stage) {
-    loop_.spawn(remove_stage(loop_, staging_, stage));
+    std::vector<std::uint64_t> stages(1, stage);
+    loop_.spawn(remove_stages(std::move(stages)));
   });
 }
 
@@ -148,14 +139,23 @@ net::Task<Result<Slot>> Engine::allocate_slot(JobPtr job, std::uint64_t bytes) {
     co_return *slot;
   }
   const std::uint32_t plan = job->planner_starts;
+  constexpr const char* kTooLate = "the job has ended, or its plan was opened anew";
+  const auto turn = co_await result_turns_.take(job.get());
+  if (job->ended || job->planner_starts != plan) {
+    co_return fail(Code::kCancelled, kTooLate);
+  }
+  if (const auto slot = job->results.find(bytes)) {  // made meanwhile, or released
+    co_return *slot;
+  }
   auto make = [this, bytes] { return ResultStore::make_file(staging_, bytes); };
   auto file = co_await loop_.offload(make);
   if (!file) {
     co_return fail(std::move(file).error());
   }
   if (job->ended || job->planner_starts != plan) {
-    co_await remove_stage(loop_, staging_, file->number);
-    co_return fail(Code::kCancelled, "the job has ended, or its plan was opened anew");
+    std::vector<std::uint64_t> stages(1, file->number);
+    co_await remove_stages(std::move(stages));
+    co_return fail(Code::kCancelled, kTooLate);
   }
   co_return job->results.take(std::move(*file), bytes);
 }

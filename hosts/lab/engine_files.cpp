@@ -18,7 +18,14 @@ net::Task<Result<void>> Engine::open_files(JobPtr job,
     GOBLIN_TRY(JobFiles files, open_job_files(staging, record, fds.get()));
     return Opened{std::move(record), std::move(files)};
   };
-  auto opened = co_await loop_.offload(open);
+  Result<Opened> opened = fail(Code::kCancelled, "the job has ended");
+  {
+    const auto turn = co_await disk_turns_.take(job.get());
+    if (job->ended) {
+      co_return Result<void>{};
+    }
+    opened = co_await loop_.offload(open);
+  }
   if (!opened) {
     co_return fail(std::move(opened).error());
   }
@@ -37,7 +44,8 @@ Result<void> Engine::files_apart(const Job& job) const {
     return fail(std::move(*overlap));
   }
   const auto against = [&job](const Job& other) -> Result<void> {
-    if (&other == &job || other.ended) {
+    // The same token: a client that lost its connection says it again, and one of the two goes.
+    if (&other == &job || other.ended || other.record.token == job.record.token) {
       return {};
     }
     auto conflict =
@@ -95,6 +103,7 @@ net::Task<void> Engine::remove_stages(std::vector<std::uint64_t> stages) {
     }
     return true;
   };
+  const auto turn = co_await removal_turns_.take(this);
   (void)co_await loop_.offload(remove);
 }
 

@@ -72,6 +72,7 @@ scheduler::ReadyTask Engine::ready_task(std::uint64_t job, const PreparedTask& t
 
 net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
                                                                  wire::PlannedTask planned) {
+  const std::uint32_t plan = job->planner_starts;
   GOBLIN_CO_TRY(std::shared_ptr<PreparedTask> task, bind(*job, std::move(planned)));
   for (const auto& output : task->planned.outputs) {
     if (auto size = output.size_bytes(); !size) {
@@ -104,6 +105,9 @@ net::Task<Result<std::shared_ptr<PreparedTask>>> Engine::prepare(JobPtr job,
       return {};
     };
     GOBLIN_CO_TRY_VOID(co_await loop_.offload(read_small));
+    if (job->ended || job->planner_starts != plan) {
+      co_return fail(Code::kCancelled, "the job has ended, or its plan was opened anew");
+    }
   }
   GOBLIN_CO_TRY_VOID(co_await hash_windows(job, task));
   co_return task;
@@ -203,6 +207,7 @@ void Engine::forget_views_of(Job& job, std::uint64_t task) {
 }
 
 net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<PreparedTask> task) {
+  const std::uint32_t plan = job->planner_starts;
   auto join = std::make_shared<HashJoin>(loop_);
   for (std::size_t i = 0; i < task->inputs.size(); ++i) {
     if (task->inputs[i].is_inline()) {
@@ -219,8 +224,8 @@ net::Task<Result<void>> Engine::hash_windows(JobPtr job, std::shared_ptr<Prepare
   if (join->waiting > 0) {
     co_await join->done.wait();
   }
-  if (job->ended) {
-    co_return fail(Code::kCancelled, "the job has ended");
+  if (job->ended || job->planner_starts != plan) {
+    co_return fail(Code::kCancelled, "the job has ended, or its plan was opened anew");
   }
   for (auto& [index, digest] : join->digests) {
     if (!digest) {

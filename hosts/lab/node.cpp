@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/lab/node.hpp"
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -257,11 +256,14 @@ class Node {
     put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
     put("hosts assigned", std::to_string(admission_.prune(loop_.now())));
-    const auto hosts = engine_->hosts();
-    put("hosts connected",
-        std::to_string(std::count_if(hosts.hosts.begin(), hosts.hosts.end(),
-                                     [](const auto& host) { return host.connected; })));
+    const Engine::Footprint held = engine_->footprint();
+    put("hosts connected", std::to_string(held.hosts));
     put("jobs running", std::to_string(engine_->running_jobs()));
+    put("tasks prepared", std::to_string(held.tasks));
+    put("leases", std::to_string(held.leases));
+    put("inputs hashed", std::to_string(held.views));
+    put("inputs on offer", std::to_string(held.blobs));
+    put("grants", std::to_string(held.grants));
     put("staging bytes", std::to_string(staging_->used_bytes()));
     put("state directory", config_.state_dir);
     return report;

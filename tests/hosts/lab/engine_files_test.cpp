@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Files of jobs in the engine: made and removed beside the loop, given back when nobody uses them.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 
 #include "tests/hosts/lab/engine_fixture.hpp"
@@ -15,7 +16,7 @@ using testing::SizeIs;
 
 class EngineFilesTest : public EngineFixture {
  protected:
-  static constexpr std::int64_t kLength = 1 << 17;
+  static constexpr std::int64_t kLength = (1 << 19) + 64;  // more than a file of small results has
   store::Staging& staging() override {
     if (!gated_) {
       gated_ = std::make_unique<GatedStaging>(*staging_, kLength * sizeof(double));
@@ -113,6 +114,135 @@ TEST_F(EngineFilesTest, ARepeatedSubmissionKeepsNoCopies) {
     CO_ASSERT_UNTIL(numbers[0] != 0 && numbers[1] != 0);
     EXPECT_EQ(numbers[0], numbers[1]);
     EXPECT_THAT(staged_files(), SizeIs(2)) << "the input and the output of one job";
+  });
+}
+
+/// A client whose connection was lost says it again while the first copy is still under way.
+TEST_F(EngineFilesTest, ARepeatedSubmissionDoesNotConflictWithItsFirstCopy) {
+  const std::string path = dir_.path() + "/y.bin";
+  run([&]() -> net::Task<void> {
+    wire::Submit body;
+    body.kind = "faulty";
+    body.token[3] = 7;
+    body.inputs.push_back(co_await vector(100));
+    body.outputs.push_back({"y", 0, path, 0});
+    std::uint64_t numbers[3] = {0, 0, 0};
+    auto submit = [&](wire::Submit copy, int which) -> net::Task<void> {
+      std::vector<net::UniqueFd> fds;
+      fds.emplace_back(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+      auto reply = co_await engine_->submit(std::move(copy), std::move(fds));
+      if (!reply) {
+        ADD_FAILURE() << reply.error().message;
+        co_return;
+      }
+      numbers[which] = std::get<wire::JobStatus>(*reply).job;
+    };
+    loop_->spawn(submit(body, 0));
+    loop_->spawn(submit(body, 1));
+    CO_ASSERT_UNTIL(numbers[0] != 0 && numbers[1] != 0);
+    co_await submit(body, 2);
+    EXPECT_EQ(numbers[0], numbers[1]);
+    EXPECT_EQ(numbers[0], numbers[2]);
+    // Another job must not write there.
+    body.token[3] = 8;
+    std::vector<net::UniqueFd> fds;
+    fds.emplace_back(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    body.inputs[0] = co_await vector(100);
+    const auto other = co_await engine_->submit(std::move(body), std::move(fds));
+    CO_ASSERT(!other);
+    EXPECT_EQ(other.error().code, Code::kInvalidArgument);
+  });
+}
+
+/// However many large files are made and removed at once, the journal finds a worker.
+TEST_F(EngineFilesTest, LargeFilesLeaveWorkersForTheJournal) {
+  constexpr std::size_t kMany = 6;  // more than the loop has workers
+  scheduler_config_.straggler_floor = scheduler::Micros{60'000'000};  // one lease a job
+  run([&]() -> net::Task<void> {
+    std::vector<std::shared_ptr<FakeHost>> hosts;
+    for (std::size_t i = 0; i < kMany; ++i) {
+      hosts.push_back(join("host " + std::to_string(i)));
+    }
+    const auto leases = [&] {
+      std::size_t count = 0;
+      for (const auto& host : hosts) {
+        count += host->leases.size();
+      }
+      return count;
+    };
+    /// Whoever has the one task of a job delivers it.
+    const auto finish = [&](std::uint64_t job) {
+      for (const auto& host : hosts) {
+        for (const auto& lease : host->leases) {
+          if (lease.job == job) {
+            commit(*host, lease, doubled(lease.outputs.at(0).shape.at(0)));
+          }
+        }
+      }
+    };
+    /// Journalled, though files are under way.
+    const auto accepted = [&](std::uint64_t job) { return status(job).tasks_accepted == 1; };
+    std::vector<wire::Submit> bodies(kMany);
+    for (auto& body : bodies) {
+      body.kind = "faulty";
+      body.inputs.push_back(co_await vector(kLength));
+    }
+    std::vector<std::uint64_t> small;
+    for (std::int64_t length = 100; length < 103; ++length) {
+      const auto job = co_await submit_doubling(length);
+      CO_ASSERT(job);
+      small.push_back(*job);
+    }
+    CO_ASSERT_UNTIL(leases() == 3);
+
+    gated_->open_gate(false);
+    std::vector<std::uint64_t> jobs;
+    auto submit = [&](wire::Submit body) -> net::Task<void> {
+      const auto job = co_await send(std::move(body));
+      EXPECT_TRUE(job);
+      jobs.push_back(job ? *job : 0);
+    };
+    for (auto& body : bodies) {
+      loop_->spawn(submit(std::move(body)));
+    }
+    CO_ASSERT_UNTIL(gated_->waiting() == 2);
+    finish(small[0]);
+    CO_ASSERT_UNTIL(accepted(small[0]));
+    EXPECT_EQ(gated_->waiting(), 2u) << "outputs are made";
+    EXPECT_TRUE(jobs.empty());
+    gated_->open_gate(true);
+    CO_ASSERT_UNTIL(jobs.size() == kMany && leases() == 3 + kMany);
+
+    gated_->open_gate(false);
+    for (const auto job : jobs) {
+      finish(job);
+    }
+    CO_ASSERT_UNTIL(gated_->waiting() == 2);
+    finish(small[1]);
+    CO_ASSERT_UNTIL(accepted(small[1]));
+    EXPECT_EQ(gated_->waiting(), 2u) << "files for results are made";
+    gated_->open_gate(true);
+    CO_ASSERT_UNTIL(engine_->running_jobs() == 1);
+    for (const auto job : jobs) {
+      CO_ASSERT_UNTIL(status(job).state == wire::JobState::kDone);
+    }
+
+    gated_->open_gate(false);
+    std::size_t forgotten = 0;
+    auto forget = [&](std::uint64_t job) -> net::Task<void> {
+      EXPECT_TRUE(co_await engine_->forget(job));
+      ++forgotten;
+    };
+    for (const auto job : jobs) {
+      loop_->spawn(forget(job));
+    }
+    CO_ASSERT_UNTIL(gated_->waiting() == 1);
+    finish(small[2]);
+    CO_ASSERT_UNTIL(accepted(small[2]));
+    EXPECT_EQ(gated_->waiting(), 1u) << "outputs are removed";
+    EXPECT_EQ(forgotten, 0u);
+    gated_->open_gate(true);
+    CO_ASSERT_UNTIL(forgotten == kMany);
   });
 }
 
