@@ -404,7 +404,6 @@ scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
                                       const wire::HostCapacity& capacity, wire::HostState state,
                                       bool trusted, std::uint64_t group) {
   forget_hosts();
-  forget_hosts();
   const scheduler::HostId id = id_of(port->pin());
   if (const auto old = hosts_.find(id); old != hosts_.end()) {
     host_left(id, old->second.port.get());  // the same key came back before its end was noticed

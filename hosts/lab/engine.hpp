@@ -73,9 +73,6 @@ struct EngineOptions {
   /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
   /// forgotten, but for those that a running job knows: keys cost nothing.
   std::size_t max_known_hosts = 100'000;
-  /// Keys of hosts that are remembered, with their totals. Beyond it those that left first are
-  /// forgotten, but for those that a running job knows: keys cost nothing.
-  std::size_t max_known_hosts = 100'000;
 };
 
 class Engine {
@@ -307,7 +304,6 @@ class Engine {
   std::unique_ptr<scheduler::Scheduler> scheduler_;
 
   std::map<std::uint64_t, JobPtr> jobs_;
-  std::map<std::array<std::uint8_t, 16>, std::uint64_t> by_token_;  ///< of jobs_
   std::map<std::array<std::uint8_t, 16>, std::uint64_t> by_token_;  ///< of jobs_
   std::unordered_map<scheduler::HostId, HostEntry> hosts_;
   std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin

@@ -22,7 +22,6 @@ constexpr std::size_t kBatch = 256;
 /// A batch ends when it judges this much work: its deadline must hold.
 constexpr double kBatchFlops = 4e13;
 constexpr const char* kOfAnotherPlan = "the job has ended, or its plan was opened anew";
-constexpr const char* kOfAnotherPlan = "the job has ended, or its plan was opened anew";
 /// Runners that a job may start for its checks, beside the first.
 constexpr std::uint32_t kMaxCheckers = 3;
 
@@ -220,13 +219,6 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
   const std::uint32_t plan = job->planner_starts;
   auto verdict = co_await recheck_verdict(job, action.task);
   if (job->ended || job->planner_starts != plan) {
-    co_return;
-  }
-  if (!verdict && !job->tasks.contains(action.task)) {
-    // Not even prepared: it cannot be computed again either.
-    Error error = verdict.error().with_context("checking task " + std::to_string(action.task) +
-                                               " of a refused host again");
-    co_await end_job(job, wire::JobState::kFailed, std::move(error));
     co_return;
   }
   if (!verdict && !job->tasks.contains(action.task)) {

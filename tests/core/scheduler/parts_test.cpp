@@ -125,37 +125,5 @@ TEST(CutFor, WhoMustDecideCanHoldATask) {
   EXPECT_EQ(cut_for(two, {lent(512, 1), lent(256, 1)}).memory_bytes, 512u) << "too few: all wait";
 }
 
-TEST(CutFor, WhoMustDecideCanHoldATask) {
-  const auto lent = [](std::uint64_t memory, std::uint64_t group, bool trusted = false) {
-    return Lent{memory, 2, trusted, group};
-  };
-  const validation::PolicySpec algebraic{wire::Policy::kAlgebraic, 0};
-  const validation::PolicySpec validator{wire::Policy::kValidator, 0};
-  const validation::PolicySpec two{wire::Policy::kReplicate, 2};
-  const validation::PolicySpec three{wire::Policy::kReplicate, 3};
-  EXPECT_EQ(cut_for(validator, {}).hosts, 0u);
-  EXPECT_EQ(cut_for(validator, {}).memory_bytes, 0u);
-
-  const std::vector<Lent> hosts = {lent(256, 1), lent(512, 2), lent(64, 3, true), lent(32, 4, true)};
-  const Cut free = cut_for(algebraic, hosts);
-  EXPECT_EQ(free.hosts, 2u) << "validators are kept for validation";
-  EXPECT_EQ(free.memory_bytes, 512u);
-  EXPECT_EQ(free.min_memory_bytes, 256u);
-  EXPECT_EQ(free.threads, 2u);
-  EXPECT_EQ(cut_for(validator, hosts).memory_bytes, 64u) << "the larger one of them";
-  EXPECT_EQ(cut_for(validator, hosts).min_memory_bytes, 64u);
-  EXPECT_EQ(cut_for(validator, hosts).hosts, 2u);
-  EXPECT_EQ(cut_for(validator, {lent(16, 1), lent(64, 2, true)}).memory_bytes, 16u);
-  EXPECT_EQ(cut_for(validator, {lent(16, 1)}).memory_bytes, 16u) << "there is none yet";
-  EXPECT_EQ(cut_for(validator, {lent(64, 1, true), lent(16, 2, true)}).memory_bytes, 64u);
-
-  EXPECT_EQ(cut_for(two, hosts).memory_bytes, 256u);
-  EXPECT_EQ(cut_for(two, hosts).hosts, 2u);
-  EXPECT_EQ(cut_for(three, hosts).memory_bytes, 64u) << "validators help where they must";
-  EXPECT_EQ(cut_for(three, hosts).hosts, 4u);
-  EXPECT_EQ(cut_for(two, {lent(512, 1), lent(256, 1), lent(64, 2)}).memory_bytes, 64u);
-  EXPECT_EQ(cut_for(two, {lent(512, 1), lent(256, 1)}).memory_bytes, 512u) << "too few: all wait";
-}
-
 }  // namespace
 }  // namespace goblin::scheduler

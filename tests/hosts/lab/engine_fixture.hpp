@@ -107,8 +107,8 @@ class EngineFixture : public testing::Test {
     options.runner.backend = GOBLIN_TEST_BACKEND;
     options.stage_keep_ms = stage_keep_ms_;
     options.result_keep_ms = result_keep_ms_;
-    options.max_known_hosts = max_known_hosts_;
     options.max_jobs = max_jobs_;
+    options.max_known_hosts = max_known_hosts_;
     engine_ =
         std::make_unique<Engine>(*loop_, journal(), staging(), plugins_, options, log::Logger());
     loop_->spawn(play(body));

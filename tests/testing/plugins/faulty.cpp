@@ -261,8 +261,8 @@ class Faulty final : public Kind {
   Result<Validated> validate(const Job& job) override {
     Validated validated;
     validated.outputs = {job.input(0).spec()};
-    validated.flops = static_cast<double>(job.input(0).dim(0));
     validated.bytes = 2.0 * sizeof(double) * static_cast<double>(job.input(0).dim(0));
+    validated.flops = static_cast<double>(job.input(0).dim(0));
     switch (job.i64(0)) {
       case kValidateThrow:
         throw std::runtime_error("thrown by validate");
