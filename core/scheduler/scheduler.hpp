@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "core/scheduler/capacity.hpp"
-#include "core/scheduler/capacity.hpp"
 #include "core/validation/validation.hpp"
 #include "core/wire/values.hpp"
 
@@ -261,8 +260,6 @@ class Scheduler {
   [[nodiscard]] virtual Micros next_wakeup() const = 0;  ///< max() when nothing is due
 
   virtual std::vector<Action> take_actions() = 0;
-  /// What a job that is not known yet would be cut for now.
-  [[nodiscard]] virtual Cut cut_now(const validation::PolicySpec& policy) const = 0;
   /// What a job that is not known yet would be cut for now.
   [[nodiscard]] virtual Cut cut_now(const validation::PolicySpec& policy) const = 0;
   [[nodiscard]] virtual JobCounts job_counts(JobId job) const = 0;
