@@ -37,7 +37,7 @@ struct JobRecord {
   std::string message;
   std::int64_t created_unix_ms = 0;
   std::int64_t ended_unix_ms = 0;  ///< 0 while it has not ended
-  wire::Bytes summary;  ///< encoded wire::Explanation of an ended job; empty before
+  wire::Bytes summary;             ///< encoded wire::Explanation of an ended job; empty before
 };
 
 struct AcceptedRecord {

@@ -186,15 +186,14 @@ Result<T> decode_message(ByteView bytes) {
   } while (false)
 
 /// A number of at most `most`.
-#define GOBLIN_AT_MOST(member, Name, most)                                      \
-  do {                                                                          \
-    if constexpr (Pass::kPut) s.set##Name(m.member);                            \
-    if constexpr (Pass::kGet) {                                                 \
-      GOBLIN_AT(member);                                                        \
-      pass.range(static_cast<std::int64_t>(s.get##Name()), 0,                   \
-                 static_cast<std::int64_t>(most));                              \
-      m.member = s.get##Name();                                                 \
-    }                                                                           \
+#define GOBLIN_AT_MOST(member, Name, most)                                                      \
+  do {                                                                                          \
+    if constexpr (Pass::kPut) s.set##Name(m.member);                                            \
+    if constexpr (Pass::kGet) {                                                                 \
+      GOBLIN_AT(member);                                                                        \
+      pass.range(static_cast<std::int64_t>(s.get##Name()), 0, static_cast<std::int64_t>(most)); \
+      m.member = s.get##Name();                                                                 \
+    }                                                                                           \
   } while (false)
 
 /// An enumerator or a closed number from `first` to `last`.

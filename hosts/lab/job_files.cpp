@@ -45,9 +45,9 @@ Result<void> check_access(int fd, bool writes, const std::string& what) {
   const int mode = flags & O_ACCMODE;
   const bool enough = (flags & O_PATH) == 0 && (mode == O_RDWR || (!writes && mode == O_RDONLY));
   if (!enough) {
-    return fail(Code::kInvalidArgument,
-                what + ": its descriptor cannot be " + (writes ? "read and written" : "read") +
-                    "; open the file for that and submit the job again");
+    return fail(Code::kInvalidArgument, what + ": its descriptor cannot be " +
+                                            (writes ? "read and written" : "read") +
+                                            "; open the file for that and submit the job again");
   }
   return {};
 }

@@ -65,6 +65,8 @@ def test_hosts_kinds_status(lab: gg.LocalLab) -> None:
     assert [array.name for array in kinds["matmul"].arrays] == ["a", "b"]
     assert "f32" in kinds["matmul"].arrays[0].dtypes
     assert lab.status()["hosts connected"] == "3"
+    held = {"tasks prepared", "leases", "inputs hashed", "inputs on offer", "grants"}
+    assert all(int(lab.status()[name]) >= 0 for name in held)
 
 
 def test_job_tells_about_itself(lab: gg.LocalLab) -> None:

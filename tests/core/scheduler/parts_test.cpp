@@ -104,7 +104,8 @@ TEST(CutFor, WhoMustDecideCanHoldATask) {
   EXPECT_EQ(cut_for(validator, {}).hosts, 0u);
   EXPECT_EQ(cut_for(validator, {}).memory_bytes, 0u);
 
-  const std::vector<Lent> hosts = {lent(256, 1), lent(512, 2), lent(64, 3, true), lent(32, 4, true)};
+  const std::vector<Lent> hosts = {lent(256, 1), lent(512, 2), lent(64, 3, true),
+                                   lent(32, 4, true)};
   const Cut free = cut_for(algebraic, hosts);
   EXPECT_EQ(free.hosts, 2u) << "validators are kept for validation";
   EXPECT_EQ(free.memory_bytes, 512u);

@@ -50,7 +50,9 @@ class EngineListsTest : public EngineFixture {
     record.summary = wire::encode(summary);
     EXPECT_TRUE(journal_->add_job(record));
   }
-  void open_journal() { run([]() -> net::Task<void> { co_return; }); }
+  void open_journal() {
+    run([]() -> net::Task<void> { co_return; });
+  }
   /// How many of all jobs the list has: the newest.
   void expect_newest(std::size_t least) {
     run([&]() -> net::Task<void> {
