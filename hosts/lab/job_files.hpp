@@ -32,8 +32,9 @@ struct JobFiles {
 /// allocated, so that no runner meets SIGBUS for want of disk space. `fds`: the descriptors that
 /// came with a submission, which are moved from; the record then learns what a restart needs
 /// (identities of files, numbers of staged outputs). Null after a restart: paths are opened anew.
-/// kInvalidArgument names the array or output; kExhausted: no disk space; kCorrupt: after a
-/// restart, another file lies at the path, or an output's file is shorter than the job had left it.
+/// kInvalidArgument names the array or output, also when its descriptor does not allow what the job
+/// does; kExhausted: no disk space; kCorrupt: after a restart, another file lies at the path, or an
+/// output's file is shorter than the job had left it.
 /// When it fails it has removed what it made.
 Result<JobFiles> open_job_files(store::Staging& staging, store::JobRecord& record,
                                 std::vector<net::UniqueFd>* fds);
