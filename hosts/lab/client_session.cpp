@@ -121,7 +121,7 @@ net::Task<void> ClientSession::watch(std::shared_ptr<ClientSession> self, std::u
   const auto followed = self->engine_.follow(job);
   std::uint64_t seen = UINT64_MAX;
   while (followed && !self->closed_) {
-    seen = co_await self->engine_.wait_change(followed, seen);
+    (void)co_await self->engine_.wait_change(followed, seen);
     while (self->outgoing_.size() >= kEventRoom && !self->closed_) {
       self->room_.reset();
       co_await self->room_.wait();
