@@ -44,8 +44,10 @@ class TlsListener final : public Listener {
   std::uint16_t port_;
 };
 
-Task<Result<UniqueFd>> connect_any(Loop& loop, std::vector<SocketAddress> addresses,
-                                   Milliseconds limit, SocketAddress& connected) {
+/// An error says which address refused where that is not `host` itself.
+Task<Result<UniqueFd>> connect_any(Loop& loop, std::string host,
+                                   std::vector<SocketAddress> addresses, Milliseconds limit,
+                                   SocketAddress& connected) {
   const TimePoint end = loop.now() + limit;
   Error last{Code::kUnavailable, "it has no address"};
   // Each gets an even share of the time that is left, so that a dead one does not take it all.
@@ -56,7 +58,8 @@ Task<Result<UniqueFd>> connect_any(Loop& loop, std::vector<SocketAddress> addres
       connected = addresses[i];
       co_return std::move(*socket);
     }
-    last = socket.error().with_context(addresses[i].text());
+    const std::string text = addresses[i].text();
+    last = text == host ? socket.error() : socket.error().with_context(text);
   }
   co_return fail(std::move(last));
 }
@@ -75,7 +78,7 @@ Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<c
     co_return fail(addresses->error());
   }
   SocketAddress address;
-  auto socket = co_await connect_any(loop, std::move(**addresses), limits.tcp, address);
+  auto socket = co_await connect_any(loop, host, std::move(**addresses), limits.tcp, address);
   if (!socket) {
     co_return fail(socket.error().with_context(place(host, port)));
   }

@@ -3,8 +3,12 @@
 #include <malloc.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
+#include <iomanip>
 #include <iostream>
+#include <set>
 
 #include "core/net/channel.hpp"
 #include "core/plugin/note.hpp"
@@ -16,6 +20,7 @@
 #include "hosts/cli/role.hpp"
 #include "hosts/coordinator/coordinator.hpp"
 #include "hosts/lab/node.hpp"
+#include "hosts/link/read_config.hpp"
 #include "hosts/volunteer/host.hpp"
 
 #ifndef GOBLIN_RELEASE
@@ -58,6 +63,7 @@ int check_config(const std::string& role, const RoleOptions& options,
     return report(reader.error());
   }
   const auto config = read(*reader);
+  std::cout << "# " << config_file(role, options).source << "\n";
   for (const auto& [key, effective] : reader->effective()) {
     std::cout << key << " = " << effective.value << "   # " << effective.origin << "\n";
   }
@@ -77,7 +83,20 @@ int ask_daemon(const std::string& role, const RoleOptions& options, wire::Reques
   return 0;
 }
 
-int show_pin(const std::string& directory) {
+/// A key is made only when it is asked for: a mistyped directory would get one, too.
+int show_pin(const std::string& directory, bool create) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!create && !fs::exists(directory + "/identity/identity.key", error)) {
+    return report(Error{
+        Code::kNotFound,
+        "'" + directory + "' holds no key (there is no identity/identity.key): name the " +
+            (fs::exists(directory + "/identity.key", error) ? "directory above it, the " : "") +
+            "state directory of a daemon, or make a key with --create"});
+  }
+  if (auto made = link::make_state_dir(directory); !made) {
+    return report(made.error());
+  }
   auto identity = net::Identity::load_or_create(directory + "/identity");
   if (!identity) {
     return report(identity.error());
@@ -108,8 +127,9 @@ int plugin_info(const std::string& file) {
 }
 
 void add_role_options(CLI::App& app, RoleOptions& options) {
-  app.add_option("--config,-c", options.config,
-                 "TOML file; default: /etc/gpugoblin/ROLE.toml or ~/.config/gpugoblin/ROLE.toml");
+  app.add_option(
+      "--config,-c", options.config,
+      "TOML file; default: ~/.config/gpugoblin/ROLE.toml, for root /etc/gpugoblin/ROLE.toml");
   app.add_option("--state-dir", options.state_dir, "where the daemon keeps its state");
   app.add_option("--socket", options.socket, "Unix socket of the daemon");
   app.add_option("--set", options.set,
@@ -118,10 +138,11 @@ void add_role_options(CLI::App& app, RoleOptions& options) {
 }
 
 struct App {
-  CLI::App app{"GPU Goblin: a volunteer computing network for science"};
+  CLI::App app{"GPU Goblin: a volunteer computing network for science", "goblin"};
   RoleOptions options;
   std::uint64_t job = 0;
   std::string file;
+  bool create = false;
   PluginCheckOptions plugin_check;
   std::function<int()> action;
 
@@ -236,11 +257,57 @@ struct App {
       action = [this] { return check_plugin(plugin_check); };
     });
 
-    auto* pin = app.add_subcommand("pin", "show (or make) the key of a state directory");
+    auto* pin = app.add_subcommand("pin", "show the pin of a state directory's key");
     pin->add_option("directory", file, "the daemon's state directory")->required();
-    pin->callback([this] { action = [this] { return show_pin(file); }; });
+    pin->add_flag("--create", create, "make the directory and the key if they are not there");
+    pin->callback([this] { action = [this] { return show_pin(file, create); }; });
   }
 };
+
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// Tells what commands there are when one is missing or unknown; false when that was no mistake.
+bool explain_command(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* at = &app;
+  std::string path = app.get_name();
+  int next = 1;
+  for (; next < argc; ++next) {
+    const auto inner = commands_of(*at);
+    const auto named = std::find_if(inner.begin(), inner.end(), [&](const CLI::App* command) {
+      return command->get_name() == argv[next];
+    });
+    if (named == inner.end()) {
+      break;
+    }
+    at = *named;
+    path += " " + at->get_name();
+  }
+  const auto commands = commands_of(*at);
+  if (commands.empty() || (next < argc && argv[next][0] == '-')) {
+    return false;
+  }
+  std::set<std::string> names;
+  std::size_t width = 0;
+  for (const auto* command : commands) {
+    names.insert(command->get_name());
+    width = std::max(width, command->get_name().size());
+  }
+  if (next < argc) {
+    const auto meant = hosts::nearest(argv[next], names);
+    std::cerr << "goblin: `" << path << "` has no command '" << argv[next] << "'"
+              << (meant ? "; did you mean '" + *meant + "'?" : "") << "\n";
+  } else {
+    std::cerr << "goblin: say what to do: `" << path << " COMMAND`\n";
+  }
+  for (const auto* command : commands) {
+    std::cerr << "  " << std::left << std::setw(static_cast<int>(width) + 2) << command->get_name()
+              << command->get_description() << "\n";
+  }
+  std::cerr << "`" << path << " COMMAND --help` says more\n";
+  return true;
+}
 
 }  // namespace
 }  // namespace goblin::cli
@@ -253,6 +320,9 @@ int main(int argc, char** argv) {
     app.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     // CLI11 has a number for each mistake, here there is one; help and version come here, too.
+    if (error.get_exit_code() != 0 && goblin::cli::explain_command(app.app, argc, argv)) {
+      return 2;
+    }
     return app.app.exit(error) == 0 ? 0 : 2;
   }
   return app.action();

@@ -15,6 +15,30 @@ int report(const Error& error) {
 }
 int report(const Result<void>& result) { return result ? 0 : report(result.error()); }
 
+ConfigFile config_file(const std::string& role, const RoleOptions& options) {
+  if (!options.config.empty()) {
+    return {options.config, "configuration file: " + options.config};
+  }
+  const auto environment = hosts::Environment::process();
+  const auto fallback = hosts::default_config_file(role, environment);
+  if (!fallback) {
+    return {"", "no configuration file: " + fallback.error().message};
+  }
+  std::error_code error;
+  if (std::filesystem::exists(*fallback, error)) {
+    return {*fallback, "configuration file: " + *fallback};
+  }
+  std::string source = "no configuration file: " + *fallback + " does not exist";
+  // A user who became root by sudo wrote it where users' files are.
+  auto as_user = environment;
+  as_user.root = false;
+  const auto users = hosts::default_config_file(role, as_user);
+  if (environment.root && users && std::filesystem::exists(*users, error)) {
+    source += " (" + *users + " does, but is not root's: move it there, or name it with --config)";
+  }
+  return {"", std::move(source)};
+}
+
 Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptions& options) {
   std::map<std::string, std::string> flags;
   for (const auto& item : options.set) {
@@ -31,14 +55,10 @@ Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptio
   if (!options.socket.empty()) {
     flags["socket"] = options.socket;
   }
-  std::string file = options.config;
-  if (file.empty()) {
-    const auto fallback = hosts::default_config_file(role, hosts::Environment::process());
-    if (fallback && std::filesystem::exists(*fallback)) {
-      file = *fallback;
-    }
-  }
-  return hosts::ConfigReader::open(file, std::move(flags));
+  const ConfigFile file = config_file(role, options);
+  GOBLIN_TRY(hosts::ConfigReader reader, hosts::ConfigReader::open(file.path, std::move(flags)));
+  reader.set_source(file.source);
+  return reader;
 }
 
 Result<std::string> socket_of(const std::string& role, const RoleOptions& options) {

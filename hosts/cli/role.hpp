@@ -24,6 +24,12 @@ struct RoleOptions {
 int report(const Error& error);
 int report(const Result<void>& result);
 
+/// The file of settings: what --config names, or the default if it is there.
+struct ConfigFile {
+  std::string path;    ///< empty: none is read
+  std::string source;  ///< for people: what is read, or where nothing was found
+};
+ConfigFile config_file(const std::string& role, const RoleOptions& options);
 /// The settings of `role` ("coordinator", "lab", "host"): command line, then the file.
 Result<hosts::ConfigReader> open_config(const std::string& role, const RoleOptions& options);
 /// The daemon's socket: named, or that of its state directory.

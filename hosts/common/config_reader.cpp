@@ -85,6 +85,17 @@ Result<std::vector<std::string>> list_flag(std::string_view text) {
   return items;
 }
 
+/// The settings of a table, each as one writes it: below [coordinator] or on the command line.
+std::string below(const std::string& table, const std::set<std::string>& known, bool full) {
+  std::vector<std::string> found;
+  for (const std::string& key : known) {
+    if (key.starts_with(table + ".")) {
+      found.push_back((full ? key : key.substr(table.size() + 1)) + " = …");
+    }
+  }
+  return join(found);
+}
+
 /// Edit distance with neighbouring letters exchanged counted as one.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
@@ -184,6 +195,7 @@ std::string ConfigReader::required_string(const std::string& key, std::string_vi
     if (has(key)) {
       complain(key, "is empty; give " + std::string(meaning));
     } else {
+      missing_ = true;
       problems_.push_back(key + " is missing; give " + std::string(meaning) +
                           " in the configuration file or on the command line");
     }
@@ -363,6 +375,12 @@ Result<void> ConfigReader::finish() const {
     if (known.contains(key)) {
       return;
     }
+    if (const std::string settings = below(key, known, where == kCommandLine); !settings.empty()) {
+      lines.push_back(where + ": " + quote(key) + " is a table; " +
+                      (where == kCommandLine ? "set one of " + settings
+                                             : "write [" + key + "] and below it " + settings));
+      return;
+    }
     const auto meant = nearest(key, known);
     lines.push_back(where + ": unknown key " + quote(key) +
                     (meant ? "; did you mean " + quote(*meant) + "?" : "; remove it"));
@@ -375,6 +393,9 @@ Result<void> ConfigReader::finish() const {
   }
   if (lines.empty()) {
     return {};
+  }
+  if (missing_ && !source_.empty()) {
+    lines.push_back(source_);
   }
   std::string text = lines.front();
   for (std::size_t i = 1; i < lines.size(); ++i) {

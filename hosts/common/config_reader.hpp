@@ -48,6 +48,9 @@ class ConfigReader {
   ConfigReader(std::map<std::string, ConfigValue> file, std::map<std::string, std::string> flags)
       : file_(std::move(file)), flags_(std::move(flags)) {}
 
+  /// Where settings were looked for, in words: told with what is missing.
+  void set_source(std::string source) { source_ = std::move(source); }
+
   // Each answers the default when the value is missing or wrong; finish() tells which.
   std::string string(const std::string& key, const std::string& fallback);
   /// A missing or empty value is an error; `meaning` says what to put there.
@@ -97,6 +100,8 @@ class ConfigReader {
   std::map<std::string, ConfigValue> flag_values_;
   std::map<std::string, Effective> effective_;
   std::vector<std::string> problems_;
+  std::string source_;
+  bool missing_ = false;  ///< a required value
 };
 
 /// The candidate that a mistyped word most likely means, if any comes near.

@@ -390,12 +390,13 @@ class Coordinator {
 }  // namespace
 
 Result<void> run_coordinator(const CoordinatorConfig& config) {
-  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
+  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "coordinator"));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("coordinator", config.log));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(1));
   Coordinator coordinator(config, *loop, logger);
   GOBLIN_TRY_VOID(coordinator.open());
   loop->run();
+  logger.info("ended");
   return {};
 }
 

@@ -289,13 +289,14 @@ class Node {
 }  // namespace
 
 Result<void> run_lab(const LabConfig& config) {
-  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
+  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "lab"));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
   // Enough workers that a journal write need not wait for large arrays to be hashed.
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(6));
   Node node(config, *loop, logger);
   GOBLIN_TRY_VOID(node.open());
   loop->run();
+  logger.info("ended");
   return node.outcome();
 }
 

@@ -63,8 +63,12 @@ net::Task<void> CoordinatorLink::run() {
       backoff.reset();
     }
     const auto pause = backoff.next();
-    trouble_ = "coordinator " + options_.host + ":" + std::to_string(options_.port) + ": " +
-               (end ? std::string("it ended the connection") : end.error().message) +
+    const std::string why = end ? "it ended the connection" : end.error().message;
+    // What net says of a place names it already.
+    trouble_ = "coordinator " +
+               (why.starts_with(options_.host)
+                    ? why
+                    : options_.host + ":" + std::to_string(options_.port) + ": " + why) +
                "; next attempt in " + std::to_string(pause.count()) + " ms";
     logger_.warn(trouble_);
     hooks_.on_change();

@@ -2,10 +2,13 @@
 #include "hosts/link/read_config.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 
 #include "hosts/common/installation.hpp"
@@ -38,6 +41,28 @@ Result<void> make_state_dir(const std::string& directory) {
                                         "; name another with --state-dir");
   }
   return {};
+}
+
+Result<net::UniqueFd> hold_state_dir(const std::string& directory, const std::string& role) {
+  GOBLIN_TRY_VOID(make_state_dir(directory));
+  const std::string path = directory + "/" + role + ".lock";
+  net::UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  // The process', not the descriptor's: a child between fork and exec does not hold it.
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (fd && ::fcntl(fd.get(), F_SETLK, &lock) == 0) {
+    return fd;
+  }
+  const int reason = errno;
+  if (fd && (reason == EAGAIN || reason == EACCES)) {
+    return fail(Code::kUnavailable, "a " + (role == "lab" ? std::string("lab node") : role) +
+                                        " already runs here (state directory '" + directory +
+                                        "'): end it with `goblin " + role +
+                                        " stop`, or name another --state-dir");
+  }
+  return fail(Code::kUnavailable, "'" + path + "' cannot be locked: " + std::strerror(reason) +
+                                      "; name another --state-dir");
 }
 
 log::Options read_log(hosts::ConfigReader& reader, std::string_view role,

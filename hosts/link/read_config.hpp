@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/log/log.hpp"
+#include "core/net/unique_fd.hpp"
 #include "core/plugin/runner_client.hpp"
 #include "core/wire/values.hpp"
 #include "hosts/common/config_reader.hpp"
@@ -19,6 +20,10 @@ inline constexpr std::uint16_t kLabPort = 7421;
 std::string read_state_dir(hosts::ConfigReader& reader, std::string_view role);
 /// Makes it (0700) unless it is there.
 Result<void> make_state_dir(const std::string& directory);
+/// Keeps other daemons out of a state directory, which is made if need be, while it lives; a killed
+/// process' hold ends with it. `role`: "coordinator", "lab", "host". kUnavailable names the
+/// directory when one runs there. One for each directory and process.
+Result<net::UniqueFd> hold_state_dir(const std::string& directory, const std::string& role);
 /// "log.level", "log.file", "log.rotate", "log.keep"; the file defaults to STATE/ROLE.log.
 log::Options read_log(hosts::ConfigReader& reader, std::string_view role,
                       const std::string& state_dir);

@@ -33,8 +33,8 @@ Result<HostConfig> read_config(hosts::ConfigReader& reader) {
   config.threads =
       static_cast<std::uint32_t>(reader.u64("threads", std::max(1u, processors / 2), {1, 4096}));
   if (config.threads > processors) {
-    reader.complain("threads", std::to_string(config.threads) + " is more than the " +
-                                   std::to_string(processors) + " processors of this machine");
+    reader.complain("threads", "is more than this machine's processors: give at most " +
+                                   std::to_string(processors));
   }
   config.memory_bytes = reader.bytes("memory", physical_memory() / 4, {64u << 20, 1ULL << 50});
   config.cache_bytes = reader.bytes("cache", 4ULL << 30, {16u << 20, 1ULL << 50});

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -234,3 +235,124 @@ def test_no_coordinator_is_made_by_accident(
     assert "--state-dir" in answer.stderr
     assert not (tmp_path / "nowhere").exists()
     assert not Path("/var/lib/gpugoblin/coordinator").exists()
+
+
+def test_a_command_that_is_missing_or_unknown_is_told_which_there_are() -> None:
+    for words, name, says in (
+        ([], "lab", "goblin: say what to do: `goblin COMMAND`"),
+        (["hsot"], "host", "goblin: `goblin` has no command 'hsot'; did you mean 'host'?"),
+        (["host"], "finish", "goblin: say what to do: `goblin host COMMAND`"),
+        (["host", "stauts"], "status", "no command 'stauts'; did you mean 'status'?"),
+        (["plugin", "xyzzy", "list"], "remove", "`goblin plugin` has no command 'xyzzy'\n"),
+    ):
+        answer = goblin(*words)
+        assert answer.returncode == 2
+        assert says in answer.stderr
+        names = {line.split()[0] for line in answer.stderr.splitlines() if line.startswith("  ")}
+        assert name in names
+        assert not answer.stdout
+
+
+def test_help_names_the_program_as_one_calls_it() -> None:
+    answer = goblin("host", "run", "--help")
+    assert "Usage: goblin host run" in answer.stdout
+
+
+def test_a_pin_is_made_only_when_asked_for(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong"
+    answer = goblin("pin", wrong)
+    assert answer.returncode == 1
+    assert f"'{wrong}' holds no key" in answer.stderr
+    assert "--create" in answer.stderr
+    assert not wrong.exists()
+    made = goblin("pin", "--create", wrong)
+    assert made.returncode == 0, made.stderr
+    assert re.fullmatch(r"[0-9a-f]{64}\n", made.stdout)
+    assert wrong.stat().st_mode & 0o777 == 0o700
+    assert goblin("pin", wrong).stdout == made.stdout
+    assert goblin("pin", "--create", wrong).stdout == made.stdout
+    inside = goblin("pin", wrong / "identity")
+    assert inside.returncode == 1
+    assert "the directory above it" in inside.stderr
+
+
+def test_missing_settings_name_the_file_that_was_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    users = tmp_path / "config/gpugoblin/host.toml"
+    root = os.geteuid() == 0
+    place = Path("/etc/gpugoblin/host.toml") if root else users
+    if place.exists():
+        pytest.skip("this machine is a host")
+    answer = goblin("host", "run", "--state-dir", tmp_path / "state")
+    assert answer.returncode == 2
+    assert "coordinator.address is missing" in answer.stderr
+    assert answer.stderr.endswith(f"no configuration file: {place} does not exist\n")
+    users.parent.mkdir(parents=True)
+    users.write_text("threads = 1\n")
+    answer = goblin("host", "config-check", "--state-dir", tmp_path / "state")
+    assert answer.returncode == 2
+    first = answer.stdout.splitlines()[0]
+    if root:
+        assert f"{place} does not exist ({users} does, but is not root's" in first
+        assert first.removeprefix("# ") in answer.stderr
+    else:
+        assert first == f"# configuration file: {users}"
+    answer = goblin("host", "run", "--state-dir", tmp_path / "state", "--config", users)
+    assert answer.stderr.endswith(f"configuration file: {users}\n")
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_setting_where_a_table_is_expected(tmp_path: Path) -> None:
+    config = tmp_path / "host.toml"
+    config.write_text('coordinator = "x:1"\n')
+    answer = goblin("host", "config-check", "--config", config)
+    assert answer.returncode == 2
+    assert (
+        f"{config}:1: 'coordinator' is a table; write [coordinator] and below it "
+        "address = …, pin = …" in answer.stderr
+    )
+    answer = goblin("host", "config-check", "--config", os.devnull, "--set", "coordinator=x:1")
+    assert "'coordinator' is a table; set one of coordinator.address = …" in answer.stderr
+
+
+def test_too_many_threads_are_named_once() -> None:
+    answer = goblin("host", "config-check", "--config", os.devnull, "--set", "threads=4000")
+    assert "threads = '4000' is more than this machine's processors" in answer.stderr
+    assert answer.stderr.count("4000") == 1
+
+
+def test_one_daemon_a_state_directory(coordinator: Path) -> None:
+    answer = goblin(
+        "coordinator", "run", "--config", os.devnull, "--state-dir", coordinator,
+        "--set", "listen.port=0", "--socket", coordinator / "other.sock",
+    )  # fmt: skip
+    assert answer.returncode == 1
+    assert f"a coordinator already runs here (state directory '{coordinator}')" in answer.stderr
+    assert "`goblin coordinator stop`" in answer.stderr
+
+
+@pytest.mark.parametrize("command", ["stop", "finish"])
+def test_a_host_says_that_it_has_ended_and_names_an_address_once(
+    tmp_path: Path, command: str
+) -> None:
+    state = tmp_path / "state"
+    ready, write = os.pipe()
+    words = [
+        _programs.find(), "host", "run", "--config", os.devnull, "--state-dir", state,
+        "--ready-fd", str(write), "--set", "coordinator.address=127.0.0.1:1",
+        "--set", "coordinator.pin=" + "a" * 64,
+    ]  # fmt: skip
+    with subprocess.Popen(words, pass_fds=[write], stderr=subprocess.DEVNULL) as process:
+        os.close(write)
+        with os.fdopen(ready) as pipe:
+            assert pipe.readline()
+        log = state / "host.log"
+        e2e.until("it has tried to connect", lambda: "cannot connect" in log.read_text())
+        assert goblin("host", command, "--state-dir", state).returncode == 0
+        assert process.wait(30) == 0
+    text = log.read_text()
+    assert text.splitlines()[-1].endswith(" ended")
+    (first, *_) = (line for line in text.splitlines() if "cannot connect" in line)
+    assert first.count("127.0.0.1") == 1

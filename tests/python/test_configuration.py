@@ -27,7 +27,7 @@ def check(role: str, state: Path, settings: dict[str, str]) -> dict[str, str]:
         arguments += ["--set", f"{key}={value}"]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    lines = [line.rsplit("   # ", 1)[0] for line in done.stdout.splitlines()]
+    lines = [line.rsplit("   # ", 1)[0] for line in done.stdout.splitlines()[1:]]
     return dict(line.split(" = ", 1) for line in lines)
 
 

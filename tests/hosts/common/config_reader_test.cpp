@@ -198,6 +198,32 @@ TEST(ConfigReader, RequiredValues) {
             "host.toml:3: wrong = 1 has the wrong type; write a text in quotes");
 }
 
+TEST(ConfigReader, WhatIsMissingSaysWhereItWasLookedFor) {
+  const std::string source = "no configuration file: /etc/x.toml does not exist";
+  ConfigReader config = reader("");
+  config.set_source(source);
+  config.required_string("a.key", "a path");
+  EXPECT_EQ(
+      error_of(config),
+      "a.key is missing; give a path in the configuration file or on the command line\n" + source);
+  ConfigReader other = reader("number = \"x\"");
+  other.set_source(source);
+  other.u64("number", 1);
+  EXPECT_EQ(error_of(other).find(source), std::string::npos);
+}
+
+TEST(ConfigReader, ATextWhereATableIsExpected) {
+  ConfigReader config = reader("coordinator = \"x:1\"", {{"log", "debug"}});
+  config.string("coordinator.address", "");
+  config.string("coordinator.pin", "");
+  config.string("coordinators", "");
+  config.string("log.level", "");
+  EXPECT_EQ(error_of(config),
+            "command line: 'log' is a table; set one of log.level = …\n"
+            "host.toml:1: 'coordinator' is a table; write [coordinator] and below it "
+            "address = …, pin = …");
+}
+
 TEST(ConfigReader, CallersOwnChecksNameTheOrigin) {
   ConfigReader config = reader("pin = \"xyz\"\n", {{"port", "1"}});
   config.string("pin", "");
