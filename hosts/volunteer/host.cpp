@@ -182,7 +182,6 @@ class Host {
 
   net::Task<void> wait_signal() {
     (void)co_await loop_.signal();
-    logger_.info("stopping: leases are handed back");
     stop_now();
     (void)co_await loop_.signal();
     loop_.stop();
@@ -204,6 +203,7 @@ class Host {
     if (stopping_) {
       return;
     }
+    logger_.info("stopping: leases are handed back");
     stopping_ = true;
     offer_again();
     work_->hand_back_all();
@@ -343,12 +343,13 @@ class Host {
 }  // namespace
 
 Result<void> run_host(const HostConfig& config) {
-  GOBLIN_TRY_VOID(link::make_state_dir(config.state_dir));
+  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "host"));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("host", config.log));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
   Host host(config, *loop, logger);
   GOBLIN_TRY_VOID(host.open());
   loop->run();
+  logger.info("ended");
   return {};
 }
 
