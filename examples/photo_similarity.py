@@ -257,7 +257,7 @@ def demonstrate(options: argparse.Namespace, folder: Path) -> Verdict:
     judge_bits(folder, verdict)
     numpy = judge_numpy(folder, verdict)
     draw(photos, (grids[0], grids[1]), folder, options.hosts, options.output)
-    print(f"Picture: {options.output}")
+    print(f"Picture: {options.output.absolute()}")
     cost = run.explanation.cost
     print(
         f"{shape[0]} x {shape[1]} x {terms} f32 · {run.seconds:.1f} s · "

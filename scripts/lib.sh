@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 # shellcheck shell=bash
-# What the scripts share. Source it; it defines ROOT and changes into it.
+# What the scripts share. Source it; it defines ROOT and changes into it. CALLER is where one was.
 
 set -euo pipefail
 
 SELF=$(realpath -- "$0")
+# shellcheck disable=SC2034  # for those that take paths of the caller
+CALLER=$PWD
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$ROOT"
 export ROOT
