@@ -65,9 +65,14 @@ Result<ChildProcess> ChildProcess::start(const Options& options) {
   SpawnPlan plan;
   auto* actions = &plan.actions;
   ::posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
-  if (!options.show_stderr) {
-    ::posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+  if (options.output) {
+    ::posix_spawn_file_actions_adddup2(actions, options.output.get(), 1);
+    ::posix_spawn_file_actions_adddup2(actions, options.output.get(), 2);
+  } else {
+    ::posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    if (!options.show_stderr) {
+      ::posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+    }
   }
   ::posix_spawn_file_actions_adddup2(actions, options.socket.get(), kRunnerSocketFd);
   sigset_t none;

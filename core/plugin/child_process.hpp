@@ -28,6 +28,7 @@ class ChildProcess {
     std::string program;
     std::vector<std::string> arguments;
     net::UniqueFd socket;  ///< becomes descriptor 3
+    net::UniqueFd output;  ///< becomes its standard output and error; none: what it says is lost
     bool show_stderr = false;
   };
   /// kNotFound or kUnavailable when the program cannot be started. The environment is empty but for

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/net/channel.hpp"
+#include "core/plugin/child_output.hpp"
 #include "core/plugin/child_process.hpp"
 #include "core/plugin/note.hpp"
 #include "core/plugin/runner_exit.hpp"
@@ -55,8 +56,9 @@ Error explain(const ExitStatus& status) {
               "the runner and this daemon do not understand each other; install "
               "both from one version"};
     default:
-      return {Code::kInternal,
-              "the plugin ended its runner with exit status " + std::to_string(status.code)};
+      return {Code::kInternal, "the plugin ended the process with exit status " +
+                                   std::to_string(status.code) +
+                                   ": it must return or throw instead"};
   }
 }
 
@@ -65,6 +67,7 @@ struct Request {
   Frame frame;
   FrameType answer{};
   Milliseconds deadline{};
+  std::uint64_t number = 0;
   Result<wire::Bytes> result = fail(Code::kUnavailable, "the runner was closed");
   net::Event done;
 
@@ -98,6 +101,9 @@ struct RunnerClient::State {
   std::vector<wire::KindDescription> kinds;
   std::string device;
   std::uint32_t next_segment = 1;
+  std::uint64_t requested = 0;          ///< number of the latest request
+  std::uint64_t cancelled_through = 0;  ///< requests up to this number were told to stop,
+  std::optional<Milliseconds> grace;    ///< … for so long
   bool closing = false;
 
   /// The first reason stands.
@@ -117,6 +123,13 @@ struct RunnerClient::State {
     deadline_changed.set();
   }
   void disarm() { expires.reset(); }
+  /// Tells what the runner has been sent to stop; it has `grace` to do so.
+  Task<void> send_cancel() {
+    if (const auto most = grace; most && expires && *expires > loop.now() + *most) {
+      arm(*most, "within " + std::to_string(most->count()) + " ms after it was told to stop");
+    }
+    (void)co_await channel->send(net::make_frame(FrameType::kCancelWork, wire::CancelWork{}));
+  }
 
   /// Reads frames until one of type `wanted` comes.
   static Task<Result<wire::Bytes>> receive(std::shared_ptr<State> self, FrameType wanted) {
@@ -148,6 +161,9 @@ struct RunnerClient::State {
       self->arm(request.deadline, "within " + std::to_string(request.deadline.count()) + " ms");
       // A failed send shows in receive: the runner is gone.
       (void)co_await self->channel->send(std::move(request.frame));
+      if (request.number <= self->cancelled_through) {
+        co_await self->send_cancel();  // the runner did not have it when that was said
+      }
       Result<wire::Bytes> answer = co_await receive(self, request.answer);
       self->disarm();
       request.finish(std::move(answer));
@@ -198,6 +214,7 @@ struct RunnerClient::State {
     request->frame = std::move(frame);
     request->answer = answer;
     request->deadline = deadline;
+    request->number = ++self->requested;
     self->requests.push(request);
     co_await request->done.wait();
     if (!request->result) {
@@ -282,8 +299,18 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
   how.arguments = {"--nice", std::to_string(options.nice), "--parent", std::to_string(::getpid())};
   how.socket = std::move(sockets.second);
   how.show_stderr = options.show_stderr;
+  net::UniqueFd output;
+  if (options.output) {
+    GOBLIN_CO_TRY(auto ends, make_pipe());
+    output = std::move(ends.first);
+    how.output = std::move(ends.second);
+  }
   GOBLIN_CO_TRY(ChildProcess child, ChildProcess::start(how));
   how.socket.reset();  // or its end would never be seen
+  how.output.reset();
+  if (output) {
+    loop.spawn(read_output(loop, std::move(output), options.output));
+  }
   GOBLIN_CO_TRY(auto channel, net::adopt_unix(loop, std::move(sockets.first)));
   channel->set_state(wire::PeerState::kOpen);
   channel->set_limits({.idle = Milliseconds(0)});
@@ -373,14 +400,13 @@ Task<Result<wire::Done>> RunnerClient::finish(Deadline deadline) {
                     deadline, wire::decode_done);
 }
 
-void RunnerClient::cancel_work() {
+void RunnerClient::cancel_work(std::optional<Milliseconds> grace) {
   if (!alive()) {
     return;
   }
-  auto send = [](std::shared_ptr<State> state) -> Task<void> {
-    (void)co_await state->channel->send(
-        net::make_frame(FrameType::kCancelWork, wire::CancelWork{}));
-  };
+  state_->cancelled_through = state_->requested;
+  state_->grace = grace;
+  auto send = [](std::shared_ptr<State> state) -> Task<void> { co_await state->send_cancel(); };
   state_->loop.spawn(send(state_));
 }
 

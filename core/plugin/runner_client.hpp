@@ -6,11 +6,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/net/loop.hpp"
 #include "core/net/unique_fd.hpp"
+#include "core/plugin/output_lines.hpp"
 #include "core/wire/runner.hpp"
 #include "goblin/error.hpp"
 
@@ -26,6 +28,9 @@ struct RunnerOptions {
   int nice = 0;                    ///< added to the daemon's own niceness
   int plugin_fd = -1;              ///< sealed memfd (sealed_file.hpp); borrowed until start() ends
   bool show_stderr = false;        ///< let the plugin write to the daemon's stderr
+  /// Gets what the plugin prints to its standard output and error, line by line and bounded
+  /// (output_lines.hpp), on the loop's thread, perhaps after the client's end; none: that is lost.
+  OutputLine output;
   net::Milliseconds startup{10'000};  ///< a plugin that has not loaded by then is killed
 };
 
@@ -82,8 +87,10 @@ class RunnerClient {
   net::Task<Result<wire::Checked>> check(const wire::Check& request, Deadline deadline);
   net::Task<Result<wire::Checked>> compare(const wire::Compare& request, Deadline deadline);
 
-  /// Asks the running request, and those sent before now, to stop: they answer kCancelled inside.
-  void cancel_work();
+  /// Asks the running request, and those made before now, to stop: they answer kCancelled inside.
+  /// A plugin that does not look whether it should stop goes on: with `grace`, the runner is killed
+  /// when no answer has come after so long, and the request ends with kUnavailable.
+  void cancel_work(std::optional<net::Milliseconds> grace = std::nullopt);
   /// Kills the runner now: the pending request ends with kUnavailable.
   void kill();
   /// Stops and continues all threads of the runner; paused time does not count for deadlines.

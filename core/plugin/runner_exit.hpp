@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Exit statuses of goblin-runner, so that its parent can say what happened.
+// Exit statuses of goblin-runner, so that its parent can say what happened. A plugin may end the
+// process with any status: these are numbers that no program chooses.
 #pragma once
 
 namespace goblin::plugin {
 
 enum RunnerExit : int {
-  kRunnerDone = 0,      ///< the parent closed the socket
-  kRunnerUsage = 2,     ///< not started by a daemon
-  kRunnerProtocol = 3,  ///< the parent sent something that is no request
-  kRunnerMemory = 4,    ///< no memory left for the runner itself
-  kRunnerConfine = 5,   ///< a limit could not be set: nothing was loaded
+  kRunnerDone = 0,        ///< the parent closed the socket
+  kRunnerUsage = 212,     ///< not started by a daemon
+  kRunnerProtocol = 213,  ///< the parent sent something that is no request
+  kRunnerMemory = 214,    ///< no memory left for the runner itself
+  kRunnerConfine = 215,   ///< a limit could not be set: nothing was loaded
 };
 
 /// The descriptor of a runner's socket.

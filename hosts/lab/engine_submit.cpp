@@ -45,6 +45,9 @@ net::Task<Result<std::shared_ptr<MappedRunner>>> Engine::start_runner(
     std::shared_ptr<const net::UniqueFd> memfd) {
   plugin::RunnerOptions options = options_.runner;
   options.plugin_fd = memfd->get();
+  options.output = [logger = logger_](std::string_view line) {
+    logger.warn("a plugin says: " + std::string(line));
+  };
   auto client = co_await plugin::RunnerClient::start(loop_, options);
   if (!client) {
     co_return fail(client.error().with_context("starting the lab node's runner"));

@@ -99,6 +99,7 @@ void serve() {
       ++cancellation.running;
     }
     const auto answer = session.handle(std::move(frame));
+    std::fflush(stdout);  // a runner ends without notice, and what a plugin printed is for a log
     if (!answer) {
       leave(plugin::kRunnerProtocol, answer.error().message);
     }
@@ -147,6 +148,7 @@ int main(int argc, char** argv) {
   if (auto confined = runner::confine(options); !confined) {
     runner::leave(plugin::kRunnerConfine, confined.error().message);
   }
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     runner::serve();
   } catch (const std::bad_alloc&) {

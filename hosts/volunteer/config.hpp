@@ -44,6 +44,7 @@ struct HostConfig {
   plugin::RunnerOptions runner;    ///< program, backend, device
   net::Milliseconds heartbeat{2'000};
   net::Milliseconds runner_idle{60'000};  ///< an unused runner is ended after this
+  net::Milliseconds cancel_grace{3'000};  ///< a runner told to stop that does not is killed
   log::Options log;
   int ready_fd = -1;  ///< told "pin\n" once the host is up
   std::shared_ptr<ResultFilter> filter;

@@ -179,7 +179,7 @@ void Work::cancel(const LabPort& lab, const std::vector<std::uint64_t>& leases) 
     finish(entry);
   }
   if (was_running && running_left == 0 && busy_) {
-    busy_->client->cancel_work();
+    busy_->client->cancel_work(config_.cancel_grace);
   }
 }
 

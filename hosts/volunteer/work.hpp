@@ -110,6 +110,8 @@ class Work {
   [[nodiscard]] std::uint64_t held_bytes() const;
   /// Another lab node that gave leases is connected: this one may take half of everything.
   [[nodiscard]] bool shared_with_others(const LabPort& lab) const;
+  /// For the log: "matmul/1, job 3 of lab node 0123456789abcdef".
+  static std::string job_text(const Entry& entry, const JobRunner* runner);
   void finish(const EntryPtr& entry);
   void give_back(const EntryPtr& entry, Code reason);
   net::Task<void> tidy_loop();

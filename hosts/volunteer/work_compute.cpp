@@ -77,6 +77,16 @@ net::Task<void> Work::compute_loop() {
   }
 }
 
+std::string Work::job_text(const Entry& entry, const JobRunner* runner) {
+  std::string text;
+  if (runner != nullptr && entry.lease.kind < runner->client->kinds().size()) {
+    const auto& kind = runner->client->kinds()[entry.lease.kind];
+    text = kind.name + "/" + std::to_string(kind.version) + ", ";
+  }
+  return text + "job " + std::to_string(entry.lease.job) + " of lab node " +
+         entry.lab->pin().hex().substr(0, 16);
+}
+
 net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry& entry) {
   const Key key{entry.lab->pin(), entry.lease.job};
   const wire::Digest digest = entry.lease.plugin;
@@ -93,6 +103,10 @@ net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry
   options.threads = config_.threads;
   options.memory_bytes = config_.memory_bytes;
   options.nice = config_.nice;
+  // What an author prints is for whoever runs the host; nothing of it leaves this machine.
+  options.output = [logger = logger_, job = job_text(entry, nullptr)](std::string_view line) {
+    logger.warn("plugin of " + job + " says: " + std::string(line));
+  };
   GOBLIN_CO_TRY(std::unique_ptr<plugin::RunnerClient> client,
                 co_await plugin::RunnerClient::start(loop_, options));
   GOBLIN_CO_TRY(std::shared_ptr<SharedBuffer> arena, SharedBuffer::create(kArenaBytes));
@@ -164,7 +178,7 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
   auto started_runner = co_await runner_for(*batch.front());
   if (!started_runner) {
     const Error error = std::move(started_runner).error();
-    logger_.warn("runner: " + error.message);
+    logger_.warn("runner of " + job_text(*batch.front(), nullptr) + ": " + error.message);
     last_trouble_ = error.message;
     for (const auto& entry : batch) {
       if (!entry->cancelled) {
@@ -275,8 +289,12 @@ net::Task<void> Work::compute(std::vector<EntryPtr> batch) {
     co_return;
   }
   if (!executed) {
-    logger_.warn("runner: " + executed.error().message);
-    last_trouble_ = executed.error().message;
+    logger_.warn("a task failed: " + job_text(*batch.front(), runner.get()) + ", lease " +
+                 std::to_string(batch.front()->lease.lease) +
+                 (batch.size() == 1 ? "" : " and those with it") + ": " + executed.error().message);
+    if (!std::all_of(batch.begin(), batch.end(), [](const auto& one) { return one->cancelled; })) {
+      last_trouble_ = executed.error().message;
+    }
   } else {
     counters_.peak_bytes = std::max(counters_.peak_bytes, executed->peak_bytes);
   }

@@ -35,7 +35,8 @@ net::Task<void> Work::deliver(Done done) {
       result.compute_us = done.executed->tasks[i].compute_us;
       result.peak_bytes = done.executed->peak_bytes;
       if (result.status != GOBLIN_OK) {
-        logger_.warn("a task failed: " + done.executed->tasks[i].message);
+        logger_.warn("a task failed: " + job_text(*entry, done.runner.get()) + ", lease " +
+                     std::to_string(result.lease) + ": " + done.executed->tasks[i].message);
       }
     }
     if (result.status == GOBLIN_OK) {

@@ -99,6 +99,44 @@ TEST_F(Fault, ExitNamesTheStatus) {
   EXPECT_THAT(error.message, HasSubstr("exit status 0"));
 }
 
+TEST_F(Fault, AStatusThatIsNoneOfOursIsThePlugins) {
+  const Error error = execute(kExecuteExit3);
+  EXPECT_EQ(error.code, Code::kInternal);
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("the plugin ended the process"), HasSubstr("exit status 3")));
+}
+
+TEST_F(Fault, WhatAPluginPrintsIsHandedOn) {
+  run([&]() -> net::Task<void> {
+    std::vector<std::string> lines;
+    net::Event said(*loop_);
+    plugin::RunnerOptions with = options();
+    with.output = [&](std::string_view line) {
+      lines.emplace_back(line);
+      said.set();
+    };
+    auto client = co_await start("faulty", with);
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    auto done = co_await (*client)->execute(batch(task(kExecutePrint, *segment)), kLong);
+    CO_ASSERT_TRUE(done);
+    EXPECT_EQ(done->tasks.at(0).status, GOBLIN_OK);
+    bool more = true;
+    while (more && lines.size() < 2) {  // whole lines are there while the runner lives
+      said.reset();
+      more = co_await said.wait_for(kLong);
+    }
+    client->reset();  // the rest has no end of line
+    while (more && lines.size() < 3) {
+      said.reset();
+      more = co_await said.wait_for(kLong);
+    }
+    EXPECT_THAT(lines, ::testing::UnorderedElementsAre("printed", "said?[31m in red",
+                                                       "and more, without an end"));
+  });
+}
+
 TEST_F(Fault, ClosedSocketIsNoticed) {
   EXPECT_THAT(execute(kExecuteCloseSocket, net::Milliseconds(10'000)).message,
               AnyOf(HasSubstr("closed its runner's socket"), HasSubstr("exit status")));
@@ -176,6 +214,64 @@ TEST_F(Fault, CancelStopsTheRunningTaskAndThoseBehindIt) {
     EXPECT_EQ(done->tasks.at(0).message, "stopped as asked");
     EXPECT_EQ(done->tasks.at(1).status, GOBLIN_CANCELLED);
     // A cancellation does not reach what comes after it.
+    const auto later = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+    CO_ASSERT_TRUE(later);
+    EXPECT_EQ(later->tasks.at(0).status, GOBLIN_OK);
+  });
+}
+
+TEST_F(Fault, ARequestThatDoesNotStopWhenToldToIsKilledAfterTheGrace) {
+  // Told before the runner has the request and afterwards.
+  for (const bool early : {true, false}) {
+    run([&]() -> net::Task<void> {
+      auto client = co_await start("faulty", options());
+      CO_ASSERT_TRUE(client);
+      const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+      CO_ASSERT_TRUE(segment);
+      net::Event ended(*loop_);
+      Result<wire::Executed> done = fail(Code::kInternal, "not run");
+      auto work = [&]() -> net::Task<void> {
+        const wire::Execute hangs = batch(task(kExecuteHang, *segment));
+        done = co_await (*client)->execute(hangs, net::Milliseconds(3'600'000));
+        ended.set();
+      };
+      net::Task<void> running = work();
+      running.start();
+      if (!early) {
+        (void)co_await ended.wait_for(net::Milliseconds(50));
+      }
+      (*client)->cancel_work(net::Milliseconds(100));
+      EXPECT_TRUE(co_await ended.wait_for(kLong));
+      if (done) {  // told before the plugin was called
+        EXPECT_TRUE(early);
+        EXPECT_EQ(done->tasks.at(0).status, GOBLIN_CANCELLED);
+      } else {
+        EXPECT_EQ(done.error().code, Code::kUnavailable);
+        EXPECT_THAT(done.error().message, HasSubstr("within 100 ms after it was told to stop"));
+      }
+    });
+  }
+}
+
+TEST_F(Fault, AGraceKillsNobodyWhoStops) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    net::Event ended(*loop_);
+    Result<wire::Executed> done = fail(Code::kInternal, "not run");
+    auto work = [&]() -> net::Task<void> {
+      const wire::Execute waits = batch(task(kExecuteWaitForCancel, *segment));
+      done = co_await (*client)->execute(waits, kLong);
+      ended.set();
+    };
+    net::Task<void> running = work();
+    running.start();
+    (*client)->cancel_work(net::Milliseconds(10'000));
+    EXPECT_TRUE(co_await ended.wait_for(kLong));
+    CO_ASSERT_TRUE(done);
+    EXPECT_EQ(done->tasks.at(0).status, GOBLIN_CANCELLED);
     const auto later = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
     CO_ASSERT_TRUE(later);
     EXPECT_EQ(later->tasks.at(0).status, GOBLIN_OK);

@@ -189,6 +189,34 @@ TEST_F(WorkTest, ALeaseThatEndsWhileItsRunnerStartsLeavesTheRest) {
   });
 }
 
+TEST_F(WorkTest, ATaskThatDoesNotStopWhenItIsCancelledLosesItsRunner) {
+  config_.cancel_grace = net::Milliseconds(100);
+  run([&]() -> net::Task<void> {
+    open();
+    // What comes next is of another job, then of the one whose runner was lost.
+    std::uint64_t number = 0;
+    for (const auto& [job, next_job] : {std::pair(1, 2), std::pair(2, 2)}) {
+      wire::Lease hangs = lease(++number, 8, lab_.get());
+      hangs.job = static_cast<std::uint64_t>(job);
+      hangs.params = {wire::Value::of(std::int64_t{goblin::testing::kExecuteHang})};
+      hangs.deadline_ms = 3'600'000;
+      give(lab_, {hangs});
+      while (work_->usage().cpu_us < 50'000) {  // until it computes
+        co_await loop_->offload([] { return 0; });
+      }
+      work_->cancel(*lab_, {number});
+      wire::Lease next = lease(++number, 8, lab_.get());
+      next.job = static_cast<std::uint64_t>(next_job);
+      give(lab_, {next});
+      auto done = [this, number] { return lab_->results.contains(number); };
+      EXPECT_TRUE(co_await lab_->until(done));
+      EXPECT_EQ(lab_->results[number], GOBLIN_OK);
+      EXPECT_FALSE(lab_->results.contains(number - 1)) << "nobody waits for its answer";
+      EXPECT_EQ(work_->counters().failed, 0u);
+    }
+  });
+}
+
 TEST_F(WorkTest, AConnectionThatGoesWhileARunnerStartsTakesItsLeasesAlong) {
   run([&]() -> net::Task<void> {
     open();

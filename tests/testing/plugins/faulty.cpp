@@ -76,6 +76,12 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       throw Failure({Code::kCancelled, "stopped as asked"});
     case kExecuteExit:
       std::_Exit(0);
+    case kExecuteExit3:
+      std::exit(3);
+    case kExecutePrint:
+      std::printf("printed\nand more, without an end");
+      std::fputs("said\x1b[31m in red\n", stderr);
+      return;
     case kExecuteTake16GiB: {
       const std::vector<char> block(std::size_t{16} << 30, 1);
       y[0] = block[12345];

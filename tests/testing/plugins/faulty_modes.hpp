@@ -22,6 +22,8 @@ enum FaultyMode : std::int64_t {
   kExecuteCloseSocket,
   kExecuteForgeAnswer,
   kExecuteFlushSubnormals,
+  kExecuteExit3,
+  kExecutePrint,  ///< on standard output and error
   kExecuteProbe,  ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
   // validate
   kValidateThrow,
