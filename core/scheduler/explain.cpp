@@ -14,6 +14,23 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string((bytes + kMiB - 1) / kMiB) + " MiB";
 }
 
+/// A task that nobody can predict is spoken of when it has run for so long.
+constexpr Micros kLongRun = 10'000'000;
+
+std::string seconds(Micros time) { return std::to_string(time / 1'000'000) + " s"; }
+std::string seconds_left(Micros time) { return seconds(time + 999'999); }
+
+/// What a host has computed for longest, and for longer than can be expected.
+const Lease* long_run(const Host& host, Micros now) {
+  const Lease* found = nullptr;
+  for (const Lease* lease : host.running) {
+    if (lease->running_since == 0 || now - lease->running_since < kLongRun) continue;
+    if (lease->predicted && !lease->straggling) continue;
+    if (found == nullptr || lease->running_since < found->running_since) found = lease;
+  }
+  return found;
+}
+
 std::string plural(std::uint64_t count, const std::string& word) {
   return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
 }
@@ -44,6 +61,8 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   std::size_t quarantined = 0;
   std::size_t undelivering = 0;
   std::size_t too_small = 0;
+  std::size_t pausing = 0;
+  Micros pause_ends = kNever;
   std::uint64_t need = 0;
   for (const auto& [job_id, job] : jobs_) {
     if (job->ended) continue;
@@ -56,6 +75,9 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
     } else if (job->exhausted_memory > 0 && host->spec.memory_bytes <= job->exhausted_memory) {
       ++too_small;
       need = need == 0 ? job->need_bytes : std::min(need, job->need_bytes);
+    } else if (pauses(*job, *host)) {
+      ++pausing;
+      pause_ends = std::min(pause_ends, known->second.not_before);
     }
   }
   if (!host->connected) {
@@ -67,8 +89,8 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   } else if (open == 0) {
     counts.idle_reason = "there is no job";
   } else if (host->not_before > now_) {
-    counts.idle_reason = "it handed back or failed tasks lately and gets no work for " +
-                         std::to_string((host->not_before - now_ + 999) / 1000) + " ms";
+    counts.idle_reason = "it handed back tasks, or did not deliver results, and gets no work for " +
+                         seconds_left(host->not_before - now_);
   } else if (quarantined == open) {
     counts.idle_reason = "a result of it was refused: it gets no work of " +
                          std::string(open == 1 ? "this job" : "these jobs");
@@ -79,6 +101,10 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   } else if (too_small > 0 && quarantined + undelivering + too_small == open) {
     counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
                          mebibytes(host->spec.memory_bytes);
+  } else if (pausing > 0 && quarantined + undelivering + too_small + pausing == open) {
+    counts.idle_reason = "tasks of " + std::string(pausing == 1 ? "the job" : "the jobs") +
+                         " failed on it: it gets none of them for " +
+                         seconds_left(pause_ends - now_);
   } else if (!may_begin(*host)) {
     counts.idle_reason = "its last results wait to be checked";
   } else {
@@ -87,7 +113,85 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   return counts;
 }
 
-std::string SchedulerImpl::waiting_reason(JobId id) const {
+/// Of a job that has leases: which task runs for long, or keeps the job's own tasks waiting.
+std::string SchedulerImpl::running_reason(const Job& job, const HostName& name) const {
+  const Lease* own = nullptr;
+  const Lease* ahead = nullptr;
+  for (const auto& [id, host] : hosts_) {
+    if (!host->spec.accepting) continue;
+    bool here = false;
+    bool begun = false;
+    for (const Lease* lease : host->running) {
+      here = here || lease->job == &job;
+      begun = begun || (lease->job == &job && lease->running_since != 0);
+    }
+    if (!here) continue;
+    const Lease* const longest = long_run(*host, now_);
+    // Something of the job runs as it should, or has just been sent.
+    if (longest == nullptr || (begun && longest->job != &job)) return {};
+    const Lease*& worst = longest->job == &job ? own : ahead;
+    if (worst == nullptr || longest->running_since < worst->running_since) worst = longest;
+  }
+  const Lease* const lease = own != nullptr ? own : ahead;
+  if (lease == nullptr) return {};
+  const std::string task = "task " + std::to_string(lease->task->id);
+  const std::string has = " has been running for " + seconds(now_ - lease->running_since) +
+                          " on host " + name(lease->host_id);
+  return lease == own ? task + has
+                      : "its tasks wait behind " + task + " of job " +
+                            std::to_string(lease->job->id) + ", which" + has;
+}
+
+/// Where digests must decide and every host that is here has spoken already.
+std::string SchedulerImpl::undecided_reason(Job& job, const HostName& name) const {
+  constexpr std::size_t kMostLooks = 256;
+  std::size_t looks = 0;
+  const Task* split = nullptr;
+  for (const auto& [task_id, task] : job.tasks) {
+    if (task.category != Category::kReady || ++looks > kMostLooks) continue;
+    if (!task.validation.by_digest()) return {};
+    for (const auto& [id, host] : hosts_)
+      if (serves(job, *host) && host->spec.memory_bytes >= task.memory_bytes &&
+          task.validation.may_ask(id, host->spec.group, host->spec.trusted))
+        return {};
+    if (!task.validation.differing().empty() && (split == nullptr || task.id < split->id))
+      split = &task;
+  }
+  if (looks == 0) return {};
+  const std::string here = plural(view(job).groups, "independent host") + " here";
+  if (split != nullptr) {
+    std::string who;
+    for (const HostId host : split->validation.differing())
+      who += (who.empty() ? "" : ", ") + name(host);
+    return "the results of task " + std::to_string(split->id) + " differ (hosts " + who +
+           ") and another independent host must compute it too; " + here +
+           ": connect one more, or a validator";
+  }
+  if (job.policy.policy == wire::Policy::kAlgebraic)
+    return "the check abstained and another independent host must compute the task too; " + here +
+           ": connect one more, or a validator, which decides alone";
+  return "every host here that may has computed its share of each task; " + here +
+         ": connect one more";
+}
+
+std::string SchedulerImpl::busy_reason(const Job& job) const {
+  Micros pause_ends = kNever;
+  bool others = false;
+  for (const auto& [id, host] : hosts_) {
+    if (!serves(job, *host)) continue;
+    const auto known = job.hosts.find(id);
+    const Micros ends =
+        std::max(host->not_before, known == job.hosts.end() ? 0 : known->second.not_before);
+    others = others || ends <= now_;
+    if (ends > now_) pause_ends = std::min(pause_ends, ends);
+  }
+  if (pause_ends == kNever) return "its hosts are busy with other jobs";
+  return (others ? "its hosts are busy with other jobs or pause after failures, for "
+                 : "its hosts pause after failures, for ") +
+         seconds_left(pause_ends - now_) + " more";
+}
+
+std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const {
   Job* job = find_job(id);
   if (job == nullptr) return "there is no such job";
   if (job->ended) return {};
@@ -98,7 +202,8 @@ std::string SchedulerImpl::waiting_reason(JobId id) const {
              std::any_of(running.begin(), running.end(),
                          [job](const Lease* lease) { return lease->job == job; });
     });
-    return computes ? "" : "the hosts that have its tasks are paused or stopping";
+    return computes ? running_reason(*job, name)
+                    : "the hosts that have its tasks are paused or stopping";
   }
   const bool judging = job->categories[std::size_t(Category::kJudging)] > 0;
   const bool needs_hosts = job->needing > 0 || (!job->plan_done && !job->plan_waits);
@@ -153,15 +258,8 @@ std::string SchedulerImpl::waiting_reason(JobId id) const {
   }
   if (judging) return {};
   if (job->needing > 0) {
-    // Digests must decide and the hosts that are here have spoken already.
-    const bool stuck = std::all_of(job->tasks.begin(), job->tasks.end(), [](const auto& entry) {
-      return entry.second.category != Category::kReady || entry.second.validation.by_digest();
-    });
-    if (stuck && job->policy.policy == wire::Policy::kAlgebraic)
-      return "the check abstained and another independent host must compute the task too; " +
-             plural(v.groups, "independent host") +
-             " here: connect one more, or a validator, which decides alone";
-    return "its hosts are busy with other jobs or pause after failures";
+    std::string undecided = undecided_reason(*job, name);
+    return undecided.empty() ? busy_reason(*job) : undecided;
   }
   return job->planning ? "its planner is at work" : "";
 }

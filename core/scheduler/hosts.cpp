@@ -44,12 +44,29 @@ void SchedulerImpl::update_hunger(Host& host) {
   host.key = key;
 }
 
+Micros SchedulerImpl::backoff(std::uint32_t setbacks) const {
+  return std::min(config_.backoff_max, config_.backoff_min << std::min(setbacks, 20u));
+}
+
 void SchedulerImpl::set_back(Host& host) {
-  const std::uint32_t doublings = std::min(host.setbacks, 20u);
-  ++host.setbacks;
-  host.not_before = now_ + std::min(config_.backoff_max, config_.backoff_min << doublings);
+  host.not_before = now_ + backoff(host.setbacks++);
   wake_at(host, host.not_before);
   mark(host);
+}
+
+/// Tasks that fail speak against the job's plugin on this host, not against other jobs.
+void SchedulerImpl::set_back(Job& job, Host& host) {
+  JobHost& known = job.hosts[host.id];
+  known.not_before = now_ + backoff(known.setbacks++);
+  host.jobs_not_before = std::max(host.jobs_not_before, known.not_before);
+  wake_at(host, known.not_before);
+  mark(host);
+}
+
+bool SchedulerImpl::pauses(const Job& job, const Host& host) const {
+  if (host.jobs_not_before <= now_) return false;
+  const auto known = job.hosts.find(host.id);
+  return known != job.hosts.end() && known->second.not_before > now_;
 }
 
 void SchedulerImpl::wake_at(Host& host, Micros when) {

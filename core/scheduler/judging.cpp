@@ -86,7 +86,9 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
     say(ReleaseResult{other.host_id, other.id});
     end_committed(other);
   }
-  say(AcceptResult{lease.id, lease.host_id, job.id, task.id, lease.digest});
+  std::vector<HostId> confirmed = task.validation.voters();
+  std::erase(confirmed, lease.host_id);
+  say(AcceptResult{lease.id, lease.host_id, job.id, task.id, lease.digest, std::move(confirmed)});
 }
 
 void SchedulerImpl::refuse(Task& task, const validation::Refusal& refusal) {

@@ -86,7 +86,9 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
   }
   observe(*lease, outcome);
   // Of a host that could not deliver, a commitment alone is no success.
-  if (lease->job->hosts[from].undelivered == 0) host.setbacks = 0;
+  JobHost& known = lease->job->hosts[from];
+  if (known.undelivered == 0) host.setbacks = 0;
+  known.setbacks = 0;
   unlink(host.running, *lease);
   host.load -= lease->load;
   std::erase(task.running, lease);
@@ -139,11 +141,11 @@ void SchedulerImpl::lease_failed(Lease& lease, Code code, std::string what) {
   ++host.counts.failed;
   task.failures.push_back({host.id, code});
   say(Incident{job.id, task.id, host.id, std::move(what)});
-  // One failure may be the task's fault; a row of them is the host's.
-  if (host.setbacks > 0) {
-    set_back(host);
+  // One failure may be the task's fault: a row of them makes a pause.
+  if (JobHost& known = job.hosts[host.id]; known.setbacks > 0) {
+    set_back(job, host);
   } else {
-    host.setbacks = 1;
+    known.setbacks = 1;
   }
   end_running(lease);
   queue_judge(task);
@@ -165,9 +167,12 @@ void SchedulerImpl::lease_failed(Lease& lease, Code code, std::string what) {
   fail_job(job, Error{code, "task " + std::to_string(task.id) + " failed " +
                                 std::to_string(task.failures.size()) + " times on " +
                                 std::to_string(by_host.size()) +
-                                (by_host.size() == 1 ? " host (" : " hosts (") + counts +
-                                "); it needs " + std::to_string(task.memory_bytes) +
-                                " bytes of memory"});
+                                (by_host.size() == 1 ? " host (" : " hosts (") + counts + ")" +
+                                (by_code.contains(std::string(code_name(Code::kExhausted)))
+                                     ? "; it needs " + std::to_string(task.memory_bytes) +
+                                           " bytes of memory"
+                                     : "") +
+                                "; the logs of the hosts say why"});
 }
 
 void SchedulerImpl::learn(Lease& lease) {
@@ -225,6 +230,13 @@ void SchedulerImpl::heartbeat(HostId id, const std::vector<LeaseId>& running, Mi
 void SchedulerImpl::expire(Host& host) {
   Micros next = host.not_before > now_ ? host.not_before : kNever;
   if (host.next_look > now_) next = std::min(next, host.next_look);
+  if (host.jobs_not_before > now_) {
+    for (const auto& [id, job] : jobs_) {
+      const auto known = job->hosts.find(host.id);
+      if (known != job->hosts.end() && known->second.not_before > now_)
+        next = std::min(next, known->second.not_before);
+    }
+  }
   std::vector<LeaseId> over;
   for (Lease* lease : host.running) {
     if (lease->deadline <= now_) {

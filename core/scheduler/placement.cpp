@@ -209,7 +209,7 @@ void SchedulerImpl::start(Job& job, Host& host, Task& task, bool validator) {
 bool SchedulerImpl::assign_one(Host& host) {
   for (auto it = runnable_.begin(); it != runnable_.end(); ++it) {
     Job& job = *find_job(it->second);
-    if (!serves(job, host)) continue;
+    if (!serves(job, host) || pauses(job, host)) continue;
     bool as_validator = false;
     Task* task = pick(job, host, as_validator);
     if (task != nullptr) {

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -54,7 +55,9 @@ struct Config {
   /// many results, then it gets no more work. Bounds what hosts and lab node must keep.
   std::uint64_t max_unjudged_bytes = 256u << 20;
   std::uint32_t max_unjudged = 4096;
-  Micros backoff_min = 100'000;     ///< pause of a host that hands back or keeps failing …
+  /// Pause of a host that hands back or does not deliver; where its tasks keep failing, as far as
+  /// the job is concerned that they are of …
+  Micros backoff_min = 100'000;
   Micros backoff_max = 30'000'000;  ///< … doubled each time up to this, ended by a success
   std::uint64_t seed = 0;           ///< for choices that hosts must not predict
 };
@@ -136,6 +139,7 @@ struct AcceptResult {
   JobId job;
   TaskId task;
   wire::Digest digest;
+  std::vector<HostId> confirmed{};  ///< others whose equal results it was accepted with
 };
 /// Bytes or commitment no longer needed: drop them, tell the host (if it is still there). Comes
 /// after accepted() for an accepted result. May name a lease that is unknown or over: a result that
@@ -264,9 +268,14 @@ class Scheduler {
   [[nodiscard]] virtual Cut cut_now(const validation::PolicySpec& policy) const = 0;
   [[nodiscard]] virtual JobCounts job_counts(JobId job) const = 0;
   [[nodiscard]] virtual HostCounts host_counts(HostId host) const = 0;
-  /// Empty while something of the job runs; else why nothing does ("no host is connected", "each
-  /// task needs 300 MiB and no host offers more than 256 MiB", …).
-  [[nodiscard]] virtual std::string waiting_reason(JobId job) const = 0;
+  /// Empty while something of the job runs as expected; else why nothing does ("no host is
+  /// connected", "each task needs 300 MiB and no host offers more than 256 MiB", …) or what runs
+  /// for long ("task 3 has been running for 60 s on host 7"). `name`: how to call a host.
+  using HostName = std::function<std::string(HostId)>;
+  [[nodiscard]] virtual std::string waiting_reason(JobId job, const HostName& name) const = 0;
+  [[nodiscard]] std::string waiting_reason(JobId job) const {
+    return waiting_reason(job, [](HostId host) { return std::to_string(host); });
+  }
 };
 
 }  // namespace goblin::scheduler

@@ -39,7 +39,8 @@ class SchedulerImpl final : public Scheduler {
   [[nodiscard]] Cut cut_now(const validation::PolicySpec& policy) const override;
   [[nodiscard]] JobCounts job_counts(JobId job) const override;
   [[nodiscard]] HostCounts host_counts(HostId host) const override;
-  [[nodiscard]] std::string waiting_reason(JobId job) const override;
+  using Scheduler::waiting_reason;
+  [[nodiscard]] std::string waiting_reason(JobId job, const HostName& name) const override;
 
  private:
   using HungryKey = std::pair<std::pair<Micros, std::uint32_t>, HostId>;
@@ -80,6 +81,9 @@ class SchedulerImpl final : public Scheduler {
   bool wants_work(const Host& host) const;
   bool may_begin(const Host& host) const;
   void set_back(Host& host);
+  void set_back(Job& job, Host& host);
+  Micros backoff(std::uint32_t setbacks) const;
+  bool pauses(const Job& job, const Host& host) const;
   void wake_at(Host& host, Micros when);
   void forget_oldest_host();
 
@@ -92,6 +96,11 @@ class SchedulerImpl final : public Scheduler {
   void observe(Lease& lease, const Outcome& outcome);
   void expire(Host& host);
   void learn(Lease& lease);
+
+  // explain.cpp
+  std::string running_reason(const Job& job, const HostName& name) const;
+  std::string undecided_reason(Job& job, const HostName& name) const;
+  std::string busy_reason(const Job& job) const;
 
   // judging.cpp
   void queue_judge(Task& task);

@@ -89,7 +89,9 @@ bool SchedulerImpl::second_start(Host& host) {
   Task* best = nullptr;
   bool as_validator = false;
   for (auto& [id, job] : jobs_) {
-    if (job->ended || (job->running.empty() && job->late.empty()) || !serves(*job, host)) continue;
+    if (job->ended || (job->running.empty() && job->late.empty()) || !serves(*job, host) ||
+        pauses(*job, host))
+      continue;
     if (best_job != nullptr && best_job->vtime <= job->vtime) continue;
     bool validator = false;
     Task* task = pick_second(*job, host, validator);

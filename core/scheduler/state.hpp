@@ -133,6 +133,8 @@ inline constexpr std::uint32_t kFailedFetch = 4;  ///< delivered results that ma
 struct JobHost {
   SpeedModel speed;
   bool quarantined = false;
+  Micros not_before = 0;          ///< it gets no task of the job until then
+  std::uint32_t setbacks = 0;     ///< failures in the job since its last result
   bool undelivering = false;      ///< too many of its results could not be fetched
   std::uint32_t undelivered = 0;  ///< failed fetches, times kFailedFetch, less delivered results
   [[nodiscard]] bool barred() const { return quarantined || undelivering; }
@@ -208,7 +210,8 @@ struct Host {
   SpeedModel uplink;  ///< result bytes
   HostCache cache;
   Micros not_before = 0;
-  std::uint32_t setbacks = 0;  ///< hand-backs and failures since the last success
+  std::uint32_t setbacks = 0;  ///< hand-backs and undelivered results since the last success
+  Micros jobs_not_before = 0;  ///< the latest JobHost::not_before
   Micros timer = kNever;       ///< earliest entry of it in the timer queue
   Micros next_look = 0;        ///< an idle host looks for second starts no earlier
   bool dirty = false;

@@ -307,6 +307,17 @@ Decision TaskValidation::decide() {
   return decision;
 }
 
+std::vector<HostId> TaskValidation::differing() const {
+  std::vector<HostId> hosts;
+  for (auto e = entries_.begin(); e != entries_.end(); ++e) {
+    const auto same = [&](const Entry& other) {
+      return !other.refused && other.digest == e->digest;
+    };
+    if (!e->refused && std::none_of(entries_.begin(), e, same)) hosts.push_back(e->host);
+  }
+  return hosts.size() > 1 ? hosts : std::vector<HostId>{};
+}
+
 std::vector<HostId> TaskValidation::voters() const {
   std::vector<HostId> hosts;
   if (!decided_) return hosts;

@@ -106,6 +106,9 @@ class TaskValidation {
   /// Results that stand (refused and lost ones left out, unless their vote still counts).
   [[nodiscard]] std::size_t results() const { return entries_.size() - refused_; }
 
+  /// Where results that stand differ: one host for each digest, in the order of their coming; else
+  /// empty.
+  [[nodiscard]] std::vector<HostId> differing() const;
   /// Whose word the accepted result rests on: the host that passed the check, or all that committed
   /// to the winning digest. Empty before a decision.
   [[nodiscard]] std::vector<HostId> voters() const;

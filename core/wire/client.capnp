@@ -139,6 +139,7 @@ struct HostReport {
   peakBytes @12 :UInt64;
   quarantined @13 :Bool;
   reason @14 :Text;
+  confirmed @15 :UInt64;
 }
 
 struct HostList {

@@ -139,6 +139,7 @@ GOBLIN_WIRE_STRUCT(HostReport) {
   GOBLIN_NUMBER(peak_bytes, PeakBytes);
   GOBLIN_NUMBER(quarantined, Quarantined);
   GOBLIN_MESSAGE(reason, Reason);
+  GOBLIN_NUMBER(confirmed, Confirmed);
 }
 GOBLIN_WIRE_STRUCT(HostList) { GOBLIN_LIST(hosts, Hosts, kMaxHosts); }
 GOBLIN_WIRE_STRUCT(KindInfo) {

@@ -142,7 +142,8 @@ struct HostReport {
   std::uint64_t accepted = 0, refused = 0, failed = 0;
   std::uint64_t compute_us = 0, bytes_sent = 0, bytes_received = 0, peak_bytes = 0;
   bool quarantined = false;
-  std::string reason;  ///< why it is quarantined, or why it is idle
+  std::string reason;           ///< why it is quarantined, or why it is idle
+  std::uint64_t confirmed = 0;  ///< results equal to another host's, which was accepted thereby
 };
 struct HostList {
   std::vector<HostReport> hosts;

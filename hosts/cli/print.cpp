@@ -48,6 +48,7 @@ Fields fields_of(const wire::HostReport& h) {
       {"memory", hosts::format_bytes(h.capacity.memory_bytes)},
       {"leases", std::to_string(h.leases)},
       {"accepted", std::to_string(h.accepted)},
+      {"confirmed", std::to_string(h.confirmed)},
       {"refused", std::to_string(h.refused)},
       {"failed", std::to_string(h.failed)},
       {"quarantined", h.quarantined ? "yes" : "no"},

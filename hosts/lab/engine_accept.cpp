@@ -21,6 +21,7 @@ void Engine::on(const scheduler::AcceptResult& action) {
   if (job->record.policy != wire::Policy::kAlgebraic) {
     ++job->counters->checked;  // by who else computed it: no check of the kind has seen it
   }
+  job->counters->checked += action.confirmed.size();
   Queues& queues = queues_[action.job];
   queues.accept.push_back(action);
   if (!queues.accepting) {
@@ -137,6 +138,13 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
       ++share.accepted;
       share.compute_us += entry.result.compute_us;
       job->counters->compute_us += entry.result.compute_us;
+      for (const auto host : action.confirmed) {
+        const auto known = known_hosts_.find(host);
+        if (known != known_hosts_.end()) {
+          ++job->shares[known->second.pin].confirmed;
+          ++past_hosts_[known->second.pin].confirmed;
+        }
+      }
       auto& past = past_hosts_[entry.pin];
       ++past.accepted;
       past.compute_us += entry.result.compute_us;

@@ -63,7 +63,8 @@ wire::JobStatus Engine::status_of(const Job& job) const {
     status.tasks_accepted = counts.accepted;
     status.plan_done = counts.plan_done;
     status.flops_accepted = counts.flops_accepted;
-    status.message = scheduler_->waiting_reason(job.record.job);
+    const auto name = [this](scheduler::HostId host) { return pin_of(host).hex().substr(0, 16); };
+    status.message = scheduler_->waiting_reason(job.record.job, name);
   } else if (status.message.empty()) {
     status.message = why_unplanned(job);
   }
@@ -76,9 +77,9 @@ wire::JobStatus Engine::status_of(const Job& job) const {
   status.check_us = job.counters->check_us;
   const auto end = job.ended ? job.ended_us : static_cast<std::int64_t>(now());
   status.wall_us = static_cast<std::uint64_t>(std::max<std::int64_t>(end - job.started_us, 0));
-  status.hosts = static_cast<std::uint32_t>(
-      std::count_if(job.shares.begin(), job.shares.end(),
-                    [](const auto& share) { return share.second.accepted > 0; }));
+  status.hosts = static_cast<std::uint32_t>(std::count_if(
+      job.shares.begin(), job.shares.end(),
+      [](const auto& share) { return share.second.accepted + share.second.confirmed > 0; }));
   return status;
 }
 
@@ -121,6 +122,7 @@ wire::Explanation Engine::explain_job(const Job& job) const {
       report.host = pin;
       report.connected = find_connected(pin) != nullptr;
       report.accepted = share.accepted;
+      report.confirmed = share.confirmed;
       report.refused = share.refused;
       report.failed = share.failed;
       report.compute_us = share.compute_us;

@@ -72,7 +72,8 @@ struct JobCounters {
 
 /// What a host did for one job.
 struct HostShare {
-  std::uint64_t accepted = 0, refused = 0, failed = 0, compute_us = 0, bytes_received = 0;
+  std::uint64_t accepted = 0, confirmed = 0, refused = 0, failed = 0;
+  std::uint64_t compute_us = 0, bytes_received = 0;
   std::uint64_t peak_bytes = 0;
   bool quarantined = false;
   std::string reason;

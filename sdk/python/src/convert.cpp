@@ -92,6 +92,7 @@ py::dict convert(const wire::HostReport& host) {
   out["state"] = state < std::size(kStates) ? kStates[state] : "unknown";
   out["leases"] = host.leases;
   out["accepted"] = host.accepted;
+  out["confirmed"] = host.confirmed;
   out["refused"] = host.refused;
   out["failed"] = host.failed;
   out["compute_us"] = host.compute_us;

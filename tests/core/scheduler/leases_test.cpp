@@ -199,6 +199,68 @@ TEST(Failures, OneBadHostAmongOthersDoesNotFailTheJob) {
   EXPECT_EQ(d.one<SendLease>().host, 2u) << "a host that has not failed comes first";
 }
 
+TEST(Failures, OfOneJobDoNotHoldUpAnother) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId task = 0; task < 20; ++task) d.ready(1, task);
+  // Whatever it is given of the job fails, until it is given nothing more.
+  for (auto sent = d.collect().take<SendLease>(); !sent.empty(); sent = d.take<SendLease>())
+    for (const SendLease& lease : sent) d.say_failed(1, lease.lease, GOBLIN_INVALID_ARGUMENT);
+  EXPECT_EQ(d.s->host_counts(1).idle_reason,
+            "tasks of the job failed on it: it gets none of them for 1 s");
+  EXPECT_EQ(d.s->waiting_reason(1), "its hosts pause after failures, for 1 s more");
+  d.job(2).ready(2, 0).collect();
+  const SendLease other = d.one<SendLease>();
+  EXPECT_EQ(other.job, 2u);
+  d.complete(1, other);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "success in one job ends no pause in another";
+  d.wait(kSecond);
+  const auto again = d.take<SendLease>();
+  ASSERT_FALSE(again.empty()) << "the pause is over without any other event";
+  EXPECT_EQ(again[0].job, 1u);
+}
+
+TEST(Failures, PausesOfAJobGetLongerAndASuccessEndsThem) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).ready(1, 2).ready(1, 3).collect();
+  Micros longest = 0;
+  std::vector<SendLease> sent = d.take<SendLease>();
+  for (int i = 0; i < 4; ++i) {
+    const Micros before = d.now;
+    while (sent.empty() && d.now < before + 100 * kSecond) sent = d.wait(50'000).take<SendLease>();
+    ASSERT_FALSE(sent.empty());
+    EXPECT_GE(d.now - before, longest) << i;
+    longest = d.now - before;
+    for (const SendLease& lease : sent) d.say_failed(1, lease.lease, GOBLIN_INTERNAL);
+    sent = d.take<SendLease>();
+  }
+  EXPECT_GE(longest, 2 * Config{}.backoff_min);
+  while (sent.empty()) sent = d.wait(50'000).take<SendLease>();
+  d.complete(1, sent[0]);
+  ASSERT_GT(sent.size(), 1u);
+  d.say_failed(1, sent[1].lease, GOBLIN_INTERNAL);
+  EXPECT_THAT(d.take<SendLease>(), testing::Not(IsEmpty())) << "one failure makes no pause";
+}
+
+TEST(Failures, OnlyMemoryThatWasTooLittleIsSpokenOf) {
+  for (const std::int32_t status : {GOBLIN_INTERNAL, GOBLIN_EXHAUSTED}) {
+    Driver d;
+    d.job(1).host(1).ready(1, 4, 1e6, 12345).collect();
+    for (std::uint32_t i = 0; i < Config{}.max_attempts; ++i) {
+      auto sent = d.take<SendLease>();
+      if (sent.empty()) sent = d.wait(Config{}.backoff_max).take<SendLease>();
+      ASSERT_THAT(sent, SizeIs(1)) << i;
+      d.say_failed(1, sent[0].lease, status);
+    }
+    const std::string message = d.one<FailJob>().error.message;
+    EXPECT_EQ(message.find("12345 bytes of memory") != std::string::npos,
+              status == GOBLIN_EXHAUSTED)
+        << message;
+    // The Python package looks for these words.
+    EXPECT_THAT(message, HasSubstr("; the logs of the hosts say why"));
+  }
+}
+
 // ---- time
 
 TEST(Deadlines, AnUnknownTaskHasTheFirstDeadline) {
@@ -213,6 +275,43 @@ TEST(Deadlines, AnUnknownTaskHasTheFirstDeadline) {
   EXPECT_EQ(d.one<SendLease>().task, 0u) << "it runs again";
   d.say(1, lease.lease, 1);
   EXPECT_THAT(d.take<FetchResult>(), IsEmpty()) << "late is late";
+}
+
+TEST(Deadlines, ALongRunIsNamed) {
+  Driver d;
+  d.job(1).host(1).ready(1, 4).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.wait(60 * kSecond);
+  EXPECT_EQ(d.s->waiting_reason(1), "") << "the host has not said that it runs";
+  d.s->heartbeat(1, {lease.lease}, d.now);
+  d.wait(9 * kSecond);
+  EXPECT_EQ(d.s->waiting_reason(1), "");
+  d.wait(91 * kSecond);
+  EXPECT_EQ(d.s->waiting_reason(1), "task 4 has been running for 100 s on host 1");
+  const auto name = [](HostId) { return std::string("abc"); };
+  EXPECT_EQ(d.s->waiting_reason(1, name), "task 4 has been running for 100 s on host abc");
+  // What waits behind it says so.
+  d.job(2).ready(2, 0).collect();
+  ASSERT_THAT(d.take<SendLease>(), SizeIs(1));
+  EXPECT_EQ(d.s->waiting_reason(2),
+            "its tasks wait behind task 4 of job 1, which has been running for 100 s on host 1");
+  // Where something else of the job runs as it should, nothing is said.
+  d.host(2).ready(1, 5).collect();
+  EXPECT_THAT(d.take<SendLease>(), SizeIs(1));
+  EXPECT_EQ(d.s->waiting_reason(1), "");
+}
+
+TEST(Deadlines, ALongRunThatWasExpectedIsNotNamed) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0, 1e9).collect();
+  const SendLease first = d.one<SendLease>();
+  d.wait(60 * kSecond).complete(1, first, 60 * kSecond);
+  d.ready(1, 1, 1e9).collect();
+  d.s->heartbeat(1, {d.one<SendLease>().lease}, d.now);
+  d.wait(60 * kSecond);
+  EXPECT_EQ(d.s->waiting_reason(1), "");
+  d.wait(61 * kSecond);
+  EXPECT_EQ(d.s->waiting_reason(1), "task 1 has been running for 121 s on host 1");
 }
 
 TEST(Deadlines, HeartbeatsExtendUpToTheFactor) {

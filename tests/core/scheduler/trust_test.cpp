@@ -254,6 +254,57 @@ TEST(HostilePlanner, AbsurdTasksDoNotBreakAnything) {
   EXPECT_EQ(d.s->job_counts(1).planned, 3u) << "a task handed in twice is one task";
 }
 
+TEST(Trust, ReplicasThatDifferAreNamed) {
+  Driver d;
+  d.job(1, wire::Policy::kReplicate, 2).host(1).host(2).ready(1, 3).plan_done(1);
+  const auto sent = d.take<SendLease>();
+  ASSERT_THAT(sent, SizeIs(2));
+  for (const SendLease& lease : sent) {
+    d.say(lease.host, lease.lease, lease.host);
+    d.s->fetched(lease.lease, d.now);
+    d.collect();
+  }
+  EXPECT_THAT(d.take<AcceptResult>(), IsEmpty());
+  const auto name = [](HostId host) { return host == 1 ? std::string("abc") : std::string("def"); };
+  const std::string says = d.s->waiting_reason(1, name);
+  EXPECT_THAT(says, HasSubstr("the results of task 3 differ (hosts "));
+  EXPECT_THAT(says, HasSubstr("abc"));
+  EXPECT_THAT(says, HasSubstr("def"));
+  EXPECT_THAT(says, HasSubstr("2 independent hosts here: connect one more, or a validator"));
+  // One of the same group is no independent host.
+  d.host(3, Driver::spec(2));
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("differ (hosts "));
+  d.host(4);
+  const SendLease third = d.one<SendLease>();
+  EXPECT_EQ(third.host, 4u);
+  EXPECT_EQ(d.s->waiting_reason(1), "");
+  d.say(4, third.lease, 2);
+  const AcceptResult accepted = d.one<AcceptResult>();
+  EXPECT_EQ(accepted.host, 2u);
+  EXPECT_THAT(accepted.confirmed, testing::ElementsAre(4u)) << "who agreed";
+  EXPECT_EQ(d.one<Quarantine>().host, 1u);
+}
+
+TEST(Trust, WhoeverAgreedHasConfirmed) {
+  Driver d;
+  d.job(1, wire::Policy::kValidator).host(1).host(2, Driver::spec(2, true)).ready(1, 0).collect();
+  const SendLease lease = d.one<SendLease>();
+  d.say(1, lease.lease, 5);
+  d.s->fetched(lease.lease, d.now);
+  const SendLease recomputed = d.one<SendLease>();
+  EXPECT_EQ(recomputed.host, 2u);
+  d.say(2, recomputed.lease, 5);
+  EXPECT_THAT(d.one<AcceptResult>().confirmed, testing::ElementsAre(2u));
+  // A check needs nobody else.
+  d.job(2).ready(2, 0).collect();
+  const SendLease alone = d.one<SendLease>();
+  d.say(alone.host, alone.lease, 5);
+  d.s->fetched(alone.lease, d.now);
+  d.s->checked(alone.lease, Verdict::kAccept, d.now);
+  EXPECT_THAT(d.one<AcceptResult>().confirmed, IsEmpty());
+}
+
 TEST(Trust, AnAbstainedCheckOnOneHostSaysWhatToDo) {
   Driver d;
   d.job(1).host(1).ready(1, 0).plan_done(1);

@@ -462,5 +462,19 @@ TEST(AnyPolicy, UnknownRepeatedAndLateMessagesChangeNothing) {
   }
 }
 
+// ---- what people are told
+
+TEST(Differing, NamesOneHostForEachDigest) {
+  Judged v({Policy::kReplicate, 3}, false);
+  EXPECT_THAT(v.differing(), IsEmpty());
+  v.commit(1, kRight);
+  v.commit(2, kRight);
+  EXPECT_THAT(v.differing(), IsEmpty()) << "they agree";
+  v.commit(3, kWrong);
+  EXPECT_THAT(v.differing(), ElementsAre(1u, 3u));
+  v.commit(4, kRight);  // three agree: the other one is refused
+  EXPECT_THAT(v.differing(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace goblin::validation

@@ -94,7 +94,8 @@ class HostInfo:
     memory_bytes: int
     state: str  #: "ready", "paused" or "stopping"
     leases: int  #: tasks that it holds now
-    accepted: int
+    accepted: int  #: results that were used
+    confirmed: int  #: results equal to another host's, which was used; they count as checked, too
     refused: int
     failed: int
     compute_seconds: float
@@ -173,7 +174,8 @@ class Explanation:
         for host in self.hosts:
             note = f"; quarantined: {host.reason}" if host.quarantined else ""
             lines.append(
-                f"  host {host.host[:16]}: {host.accepted} accepted, {host.refused} refused, "
+                f"  host {host.host[:16]}: {host.accepted} accepted, "
+                f"{host.confirmed} confirmed, {host.refused} refused, "
                 f"{host.failed} failed, {host.compute_seconds:.2f} s{note}"
             )
         for item in self.incidents[:20]:
