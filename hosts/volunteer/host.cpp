@@ -150,7 +150,7 @@ class Host {
       const bool named = std::any_of(message->labs.begin(), message->labs.end(),
                                      [&](const auto& a) { return a.lab == pin; });
       if (!named) {
-        lab->stop(true);
+        let_go(lab);
       }
     }
     std::erase_if(labs_, [&](const auto& item) {
@@ -162,14 +162,24 @@ class Host {
     }
   }
 
-  static net::Task<void> keep(std::shared_ptr<LabConnection> lab) { co_await lab->run(); }
+  net::Task<void> keep(std::shared_ptr<LabConnection> lab) {
+    co_await lab->run();
+    past_sent_ += lab->bytes_sent();
+    past_received_ += lab->bytes_received();
+    std::erase(ending_, lab);
+  }
+  /// It is no lab node of this host any more; its last bytes still count.
+  void let_go(const std::shared_ptr<LabConnection>& lab) {
+    lab->stop(true);
+    ending_.push_back(lab);
+  }
 
   net::Task<void> expire_loop() {
     while (!stopping_) {
       co_await loop_.sleep(net::Milliseconds(1'000));
-      const auto gone = std::erase_if(labs_, [](const auto& item) {
+      const auto gone = std::erase_if(labs_, [this](const auto& item) {
         if (item.second->expired()) {
-          item.second->stop(true);
+          let_go(item.second);
           return true;
         }
         return false;
@@ -287,8 +297,12 @@ class Host {
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
     put("lab nodes", std::to_string(labs_.size()));
     std::string why = work_->idle_reason();
-    std::uint64_t sent = 0;
-    std::uint64_t received = 0;
+    std::uint64_t sent = past_sent_;
+    std::uint64_t received = past_received_;
+    for (const auto& lab : ending_) {
+      sent += lab->bytes_sent();
+      received += lab->bytes_received();
+    }
     std::size_t open = 0;
     for (const auto& [pin, lab] : labs_) {
       sent += lab->bytes_sent();
@@ -337,6 +351,8 @@ class Host {
   std::unique_ptr<link::ControlServer> control_;
   std::shared_ptr<link::CoordinatorLink> link_;
   std::map<wire::Digest, std::shared_ptr<LabConnection>> labs_;
+  std::vector<std::shared_ptr<LabConnection>> ending_;  ///< no longer in labs_, not ended yet
+  std::uint64_t past_sent_ = 0, past_received_ = 0;     ///< by lab nodes that are in neither
   bool paused_ = false, stopping_ = false;
 };
 

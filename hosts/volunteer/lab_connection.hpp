@@ -34,8 +34,13 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
                                          std::shared_ptr<net::BlobSink> sink) override;
   void send(net::Frame frame) override;
   HeldResults& held() override { return held_; }
-  [[nodiscard]] std::uint64_t bytes_received() const { return received_; }
-  [[nodiscard]] std::uint64_t bytes_sent() const { return sent_; }
+  /// Of all its connections, the one that is open included.
+  [[nodiscard]] std::uint64_t bytes_received() const {
+    return received_ + (channel_ ? channel_->bytes_received() : 0);
+  }
+  [[nodiscard]] std::uint64_t bytes_sent() const {
+    return sent_ + (channel_ ? channel_->bytes_sent() : 0);
+  }
 
  private:
   net::Task<Result<void>> session();
