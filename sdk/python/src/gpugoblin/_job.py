@@ -243,7 +243,9 @@ class Job:
 
     def _fetch(self) -> Any:
         if STATES[self._status["state"]] != "done":
-            raise failed(self.number, self.kind, self._status["status"], self._status["message"])
+            said = str(self._status["message"])
+            words = self._lab._words_of_hosts(self.number, said)
+            raise failed(self.number, self.kind, self._status["status"], said + words)
         status, fds = self._client.result(self.number)
         try:
             results = {info["name"]: self._deliver(info, fds) for info in status["outputs"]}

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -29,6 +30,9 @@ _LONGEST_DIRECTORY = 75
 _LEVELS = ("debug", "info", "warn", "error", "off")
 _HOST_KEYS = ("program", "args", "set", "memory", "cache", "threads")
 
+_SEE_LOGS = "the logs of the hosts say why"  # in the lab node's words for a task that failed
+_LOG_BYTES = 1 << 20  # of a log's end that are looked through
+
 _running: weakref.WeakSet[LocalNetwork] = weakref.WeakSet()
 
 
@@ -44,6 +48,8 @@ class LocalNetwork:
     coordinator, lab : Daemon
     hosts : list of Daemon
         Validators last.
+    keep : bool
+        Whether state and logs stay.
     """
 
     def __init__(self, directory: Path, sockets: Path, locks: Sequence[int], keep: bool) -> None:
@@ -53,7 +59,7 @@ class LocalNetwork:
         self.coordinator: NetworkDaemon
         self.lab: NetworkDaemon
         self._locks = locks
-        self._keep = keep
+        self.keep = keep
         self._owner = os.getpid()
         self._spawner = Spawner()
         self._closed = False
@@ -75,7 +81,7 @@ class LocalNetwork:
         self._spawner.close()
         if self.sockets != self.directory:
             shutil.rmtree(self.sockets, ignore_errors=True)
-        if not self._keep:
+        if not self.keep:
             shutil.rmtree(self.directory, ignore_errors=True)
         for lock in self._locks:
             os.close(lock)
@@ -137,10 +143,39 @@ class LocalLab(Lab):
 
     network: LocalNetwork
 
+    def _words_of_hosts(self, job: int, said: str) -> str:
+        if _SEE_LOGS not in said:
+            return ""
+        logs = [host.directory / "host.log" for host in self.network.hosts]
+        where = f"logs: {', '.join(map(str, logs))}"
+        if not self.network.keep:
+            where += "; they are removed with the network unless it has keep=True"
+        for host, log in zip(self.network.hosts, logs, strict=True):
+            words = _last_failure(log, job)
+            if words:
+                return f"; {host.name} says: {words} ({where})"
+        return f" ({where})"
+
     def close(self) -> None:
         """Ends the network; results that were fetched stay usable."""
         super().close()
         self.network.close()
+
+
+def _last_failure(log: Path, job: int) -> str:
+    """What a host logged last of a task of this job that failed."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(log.stat().st_size - _LOG_BYTES, 0))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    failure = re.compile(
+        rf"(?:a task failed: .*?|runner of )\bjob {job} of lab node [0-9a-f]{{16}}"
+        r"(?:, lease \d+(?: and those with it)?)?: (.*)"
+    )
+    found = [match[1] for match in map(failure.search, lines) if match]
+    return found[-1] if found else ""
 
 
 def local(
