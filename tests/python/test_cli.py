@@ -106,7 +106,8 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     state = tmp_path_factory.mktemp("coordinator") / "state"
     ready, write = os.pipe()
     command = [
-        _programs.find(), "coordinator", "run", "--config", os.devnull, "--state-dir", state,
+        str(_programs.find()), "coordinator", "run", "--config", os.devnull,
+        "--state-dir", str(state),
         "--ready-fd", str(write), "--set", "listen.address=127.0.0.1", "--set", "listen.port=0",
     ]  # fmt: skip
     with subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL) as process:
@@ -340,7 +341,7 @@ def test_a_host_says_that_it_has_ended_and_names_an_address_once(
     state = tmp_path / "state"
     ready, write = os.pipe()
     words = [
-        _programs.find(), "host", "run", "--config", os.devnull, "--state-dir", state,
+        str(_programs.find()), "host", "run", "--config", os.devnull, "--state-dir", str(state),
         "--ready-fd", str(write), "--set", "coordinator.address=127.0.0.1:1",
         "--set", "coordinator.pin=" + "a" * 64,
     ]  # fmt: skip
