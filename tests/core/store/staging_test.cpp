@@ -63,8 +63,8 @@ TEST(Staging, AResidentFileIsZeroAndInThePageCache) {
   constexpr std::size_t kSize = (5u << 20) + 100;
   auto file = staging->create_resident(kSize);
   GOBLIN_ASSERT_OK(file);
-  auto* const bytes = static_cast<unsigned char*>(
-      ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, file->fd.get(), 0));
+  auto* const bytes =
+      static_cast<unsigned char*>(::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, file->fd.get(), 0));
   ASSERT_NE(bytes, MAP_FAILED);
   std::vector<unsigned char> pages((kSize + 4095) / 4096);
   ASSERT_EQ(::mincore(bytes, kSize, pages.data()), 0);
