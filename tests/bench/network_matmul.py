@@ -27,8 +27,8 @@ hashed and written to the cache, 0.27 GB of results hashed, encrypted and sent);
 stored); checks 0.09; the planner 0.05. Of the 2.7 beside the runners SHA-256 takes 1.15 (1.9 GB),
 AES-GCM 0.43, the kernel 0.65 (loopback TCP, the page cache), copies 0.2. 0.75 of NumPy leaves 1.5
 for all of that, Ray's rate 1.2, which hashing alone takes: Ray's workers read the caller's memory,
-and nothing is encrypted, hashed or checked. Hosts on cores of their own, as in a real network, leave
-the product its cores."""
+and nothing is encrypted, hashed or checked. Hosts on cores of their own, as in a real network,
+leave the product its cores."""
 GOAL = "at n = 8192 at least 0.75 of NumPy, and faster than dask.array and Ray"
 
 HERE = Path(__file__).resolve().parent
