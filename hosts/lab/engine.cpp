@@ -204,11 +204,11 @@ void Engine::pump() {
 
 net::Task<void> Engine::run_clock() {
   const auto kept = std::min(options_.stage_keep_ms, options_.result_keep_ms);
-  const auto kTidy = net::Milliseconds(std::clamp<std::uint64_t>(kept / 4, 100, 3'600'000));
+  const auto tidy_every = net::Milliseconds(std::clamp<std::uint64_t>(kept / 4, 100, 3'600'000));
   auto tidy_due = loop_.now();
   while (!stopped_) {
     if (loop_.now() >= tidy_due) {
-      tidy_due = loop_.now() + kTidy;
+      tidy_due = loop_.now() + tidy_every;
       loop_.spawn(forget_old());
       loop_.spawn(unstage_old());
     }

@@ -63,7 +63,9 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     // Copied once more for a job that has its own.
     std::vector<std::uint64_t> copies;
     for (const auto& input : submit.inputs) {
-      copies.push_back(input.stage);
+      if (input.storage == wire::Storage::kStaged) {  // else the number is nobody's, or another's
+        copies.push_back(input.stage);
+      }
     }
     co_await unstage(std::move(copies));
     co_return wire::ReplyBody(status_of(*same));

@@ -12,6 +12,7 @@
 #include "hosts/link/read_config.hpp"
 #include "hosts/link/ready_line.hpp"
 #include "hosts/volunteer/lab_connection.hpp"
+#include "hosts/volunteer/lease_math.hpp"
 
 namespace goblin::volunteer {
 namespace {
@@ -102,7 +103,7 @@ class Host {
     wire::HostCapacity capacity;
     capacity.threads = config_.threads;
     capacity.slots = config_.slots;
-    capacity.memory_bytes = config_.memory_bytes;
+    capacity.memory_bytes = offered_memory(config_.memory_bytes, config_.threads);
     capacity.cache_bytes = config_.cache_bytes;
     capacity.abi_major = GOBLIN_ABI_MAJOR;
     capacity.abi_minor = GOBLIN_ABI_MINOR;

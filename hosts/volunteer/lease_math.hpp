@@ -26,6 +26,15 @@ inline std::uint64_t add_capped(std::uint64_t a, std::uint64_t b) {
   return b > kTooMany - a ? kTooMany : a + b;
 }
 
+/// What a host offers for tasks: its cap, less the scratch of threads beyond those that every task
+/// counts with, but at least half of the cap. So no task's memory depends on a host's threads.
+inline std::uint64_t offered_memory(std::uint64_t cap, std::uint32_t threads) {
+  constexpr std::uint32_t kCounted = 3;
+  constexpr std::uint64_t kScratch = 7u << 20;  ///< of a thread, in the largest backend
+  const std::uint64_t extra = threads > kCounted ? (threads - kCounted) * kScratch : 0;
+  return cap - std::min(extra, cap / 2);
+}
+
 /// To a multiple of 64; of the last 63 numbers, kTooMany.
 inline std::uint64_t round_up(std::uint64_t bytes) {
   return bytes > kTooMany - 63 ? kTooMany : (bytes + 63) / 64 * 64;

@@ -114,6 +114,8 @@ class Work {
   static std::string job_text(const Entry& entry, const JobRunner* runner);
   void finish(const EntryPtr& entry);
   void give_back(const EntryPtr& entry, Code reason);
+  /// Ends the runners that were not used for longest, so that few jobs have one at a time.
+  void make_room_for_runner();
   net::Task<void> tidy_loop();
   net::Task<void> govern_loop();
 

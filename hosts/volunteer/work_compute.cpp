@@ -117,6 +117,7 @@ net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry
   runner->arena = std::move(arena);
   runner->arena_segment = segment;
   runner->used = loop_.now();
+  make_room_for_runner();
   runners_.insert_or_assign(key, runner);
   co_return runner;
 }

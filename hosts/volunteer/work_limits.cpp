@@ -16,6 +16,25 @@ net::Task<void> Work::tidy_loop() {
   }
 }
 
+// An idle runner costs its process and the pages of its arena; starting one costs 20 ms.
+void Work::make_room_for_runner() {
+  constexpr std::uint64_t kEach = 32u << 20;
+  const std::size_t most = std::clamp<std::uint64_t>(config_.memory_bytes / kEach, 2, 16);
+  while (runners_.size() >= most) {
+    auto oldest = runners_.end();
+    for (auto it = runners_.begin(); it != runners_.end(); ++it) {
+      if (it->second != busy_ &&
+          (oldest == runners_.end() || it->second->used < oldest->second->used)) {
+        oldest = it;
+      }
+    }
+    if (oldest == runners_.end()) {
+      return;
+    }
+    runners_.erase(oldest);
+  }
+}
+
 net::Task<void> Work::govern_loop() {
   constexpr net::Milliseconds kPeriod{100};
   auto last = loop_.now();

@@ -37,7 +37,7 @@ Result<Validated> MatmulKind::validate(const Job& job) {
   whole.columns = {0, problem.n};
   whole.terms = {0, problem.k};
   out.bytes = a_bytes(problem, whole) + b_bytes(problem, whole) + c_bytes(problem, whole);
-  out.min_task_bytes = static_cast<std::uint64_t>(std::ceil(least_memory(problem, 1)));
+  out.min_task_bytes = static_cast<std::uint64_t>(std::ceil(least_memory(problem)));
   return out;
 }
 

@@ -189,7 +189,7 @@ bool MatmulPlanner::better_along_k(const Box& box, const Capacity& capacity) con
   if (problem_.k <= numerics::kChunk || box.items(problem_) != 1) return false;
   const auto memory = static_cast<double>(capacity.memory_bytes);
   auto shrink = [&](Box part) -> std::optional<Box> {
-    while (memory_of(problem_, part, capacity.threads) > memory) {
+    while (memory_of(problem_, part) > memory) {
       const auto halves = halve(problem_, part);
       if (!halves) return std::nullopt;
       part = (*halves)[0];
@@ -212,7 +212,7 @@ bool MatmulPlanner::better_along_k(const Box& box, const Capacity& capacity) con
 Result<void> MatmulPlanner::emit(TaskKey key, const Capacity& capacity, TaskSink& sink) {
   for (;;) {
     const Box box = box_of(key);
-    const double need = memory_of(problem_, box, capacity.threads);
+    const double need = memory_of(problem_, box);
     if (need <= static_cast<double>(capacity.memory_bytes)) {
       PlannedTask task = make_task(job_, problem_, box);
       task.id = key.id(grid_.split_parts());

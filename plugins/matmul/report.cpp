@@ -80,7 +80,7 @@ PlanReport plan_report(const Problem& problem, const Tiling& tiling, const Capac
   Box box = grid.cell(0);
   if (tiling.span != 0) box = grid.part(box, 0);
   report.tasks = cost.tasks;
-  report.task_memory = memory_of(problem, box, capacity.threads);
+  report.task_memory = memory_of(problem, box);
   report.input_bytes = cost.input_bytes;
   report.output_bytes = cost.output_bytes;
   report.largest_bound =

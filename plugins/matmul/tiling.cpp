@@ -75,7 +75,7 @@ void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, B
   if (whole.cells() > kMaxCells || whole.cells() > kMaxTasks / whole.split_parts()) return;
   Box box = whole.cell(0);
   if (tiling.span != 0) box = whole.part(box, 0);
-  if (memory_of(problem, box, capacity.threads) > static_cast<double>(capacity.memory_bytes)) {
+  if (memory_of(problem, box) > static_cast<double>(capacity.memory_bytes)) {
     return;
   }
   const double room = kCacheBytes - 2 * a_bytes(problem, box);
@@ -132,22 +132,17 @@ Best search(const Problem& problem, const Capacity& capacity) {
 
 }  // namespace
 
-double overhead_bytes(std::uint32_t threads) {
-  return kProcessBytes + std::max(kScratchBytes, kScratchBytesPerThread * threads);
+double memory_of(const Problem& problem, const Box& box) {
+  return a_bytes(problem, box) + b_bytes(problem, box) + c_bytes(problem, box) + kOverheadBytes;
 }
 
-double memory_of(const Problem& problem, const Box& box, std::uint32_t threads) {
-  return a_bytes(problem, box) + b_bytes(problem, box) + c_bytes(problem, box) +
-         overhead_bytes(threads);
-}
-
-double least_memory(const Problem& problem, std::uint32_t threads) {
+double least_memory(const Problem& problem) {
   if (problem.trivial()) return 0;
   Box box;
   box.terms = {0, std::min(problem.k, numerics::kChunk)};
   box.partial = problem.k > numerics::kChunk;
-  const double need = memory_of(problem, box, threads);
-  return box.partial ? std::max(need, kSpanBytes + overhead_bytes(threads)) : need;
+  const double need = memory_of(problem, box);
+  return box.partial ? std::max(need, kSpanBytes + kOverheadBytes) : need;
 }
 
 Forecast forecast(const Grid& grid, const Capacity& capacity) {
@@ -211,7 +206,7 @@ Forecast forecast(const Grid& grid, const Capacity& capacity) {
 Result<Tiling> choose_tiling(const Problem& problem, const Capacity& capacity) {
   Capacity now = capacity;
   if (now.memory_bytes == 0) now.memory_bytes = kUsualMemory;
-  const auto least = static_cast<std::uint64_t>(std::ceil(least_memory(problem, now.threads)));
+  const auto least = static_cast<std::uint64_t>(std::ceil(least_memory(problem)));
   now.memory_bytes = std::max(now.memory_bytes, least);
   const Best best = search(problem, now);
   if (!std::isfinite(best.seconds)) {

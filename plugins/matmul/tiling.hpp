@@ -15,14 +15,13 @@
 
 namespace goblin::matmul {
 
-/// Memory of a runner beside a task's tensors: the process, and the backend's scratch.
-inline constexpr double kProcessBytes = 20.0 * (1 << 20);
-inline constexpr double kScratchBytes = 24.0 * (1 << 20);
-inline constexpr double kScratchBytesPerThread = 7.0 * (1 << 20);
-double overhead_bytes(std::uint32_t threads);
+/// Memory of a runner beside a task's tensors: the process, and scratch of the backend for three
+/// threads. A host that has more threads offers less memory instead: a task that is planned when
+/// one host asks must not grow with that host's threads, for another may compute it.
+inline constexpr double kOverheadBytes = 44.0 * (1 << 20);
 
 /// Peak of a host's runner while it computes the box.
-double memory_of(const Problem& problem, const Box& box, std::uint32_t threads);
+double memory_of(const Problem& problem, const Box& box);
 
 /// Bounds of a plan.
 inline constexpr std::int64_t kMaxCells = std::int64_t{1} << 28;
@@ -114,6 +113,6 @@ bool is_possible(const Problem& problem, const Tiling& tiling);
 Result<Tiling> choose_tiling(const Problem& problem, const Capacity& capacity);
 
 /// Least memory that any task of the problem needs.
-double least_memory(const Problem& problem, std::uint32_t threads);
+double least_memory(const Problem& problem);
 
 }  // namespace goblin::matmul

@@ -194,5 +194,10 @@ def test_memory_of_hosts_and_coordinator(scene: Scene) -> None:
 
 
 def test_what_the_lab_node_says_about_hosts_has_no_canary(scene: Scene) -> None:
-    assert CANARY not in str(scene.job.explain())
+    explained = scene.job.explain()
+    assert CANARY not in f"{explained.hosts} {explained.incidents}"
+    # The researcher's own words come back to the researcher alone: where the output went.
+    named = [line for line in str(explained).splitlines() if CANARY in line]
+    assert len(named) == 1
+    assert "output 'c' is in" in named[0]
     assert CANARY not in str(scene.lab.hosts())

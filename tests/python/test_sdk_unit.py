@@ -228,6 +228,7 @@ def test_explanation_names_liars() -> None:
         "state": "ready",
         "leases": 0,
         "accepted": 4,
+        "confirmed": 0,
         "refused": 1,
         "failed": 0,
         "compute_us": 5_000_000,

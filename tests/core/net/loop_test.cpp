@@ -15,11 +15,11 @@ namespace {
 
 /// Opens a gate when a coroutine's frame goes.
 struct Opens {
-  explicit Opens(std::promise<void>& gate) : gate_(gate) {}
-  ~Opens() { gate_.set_value(); }
+  explicit Opens(std::promise<void>& opened) : gate(opened) {}
+  ~Opens() { gate.set_value(); }
   Opens(const Opens&) = delete;
   Opens& operator=(const Opens&) = delete;
-  std::promise<void>& gate_;
+  std::promise<void>& gate;
 };
 
 /// Says when a coroutine's frame goes.

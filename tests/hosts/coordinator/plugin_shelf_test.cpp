@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 const fs::path kPlugins = GOBLIN_TEST_PLUGINS;
 
 class PluginShelfTest : public ::testing::Test {
- protected:
+ public:
   PluginShelfTest() {
     std::string name = ::testing::TempDir() + "/shelf-XXXXXX";
     directory_ = ::mkdtemp(name.data());

@@ -8,7 +8,6 @@
 namespace goblin::lab::test {
 namespace {
 
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr std::int64_t kLength = 5000;

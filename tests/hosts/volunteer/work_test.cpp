@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "core/net/sha256.hpp"
+#include "hosts/volunteer/lease_math.hpp"
 #include "tests/core/plugin/runner_fixture.hpp"
 #include "tests/core/store/support.hpp"
 #include "tests/testing/plugins/faulty_modes.hpp"
@@ -381,8 +382,8 @@ TEST_F(WorkTest, FreeMemoryOfOneJobMakesRoomForAnother) {
       EXPECT_TRUE(co_await lab_->until(done));
       EXPECT_EQ(lab_->results[job], GOBLIN_OK);
       lab_->held().release(job);
-      // A runner has an arena; one buffer is left beside them, that of the last job.
-      EXPECT_EQ(shared_buffers(), job + 1) << "job " << job;
+      // A runner has an arena, and two are kept; one buffer is left, that of the last job.
+      EXPECT_EQ(shared_buffers(), std::min<std::uint64_t>(job, 2) + 1) << "job " << job;
     }
   });
 }
@@ -423,6 +424,30 @@ TEST_F(WorkTest, MemoryThatIsFreeMakesRoomForAResultOfAnotherSize) {
     EXPECT_TRUE(co_await lab_->until(second));
     EXPECT_EQ(shared_buffers(), before);
   });
+}
+
+TEST_F(WorkTest, ManyJobsDoNotKeepARunnerEach) {
+  run([&]() -> net::Task<void> {
+    open();
+    for (std::uint64_t job = 1; job <= 5; ++job) {
+      wire::Lease made = lease(job, 8, lab_.get());
+      made.job = job;
+      give(lab_, {made});
+      auto done = [this, job] { return lab_->results.contains(job); };
+      EXPECT_TRUE(co_await lab_->until(done));
+      EXPECT_EQ(lab_->results[job], GOBLIN_OK);
+      EXPECT_LE(work_->runners(), 2u);
+    }
+  });
+}
+
+TEST(OfferedMemory, FallsWithThreadsToHalfOfTheCap) {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  EXPECT_EQ(offered_memory(64 * kMiB, 1), 64 * kMiB);
+  EXPECT_EQ(offered_memory(64 * kMiB, 3), 64 * kMiB);
+  EXPECT_EQ(offered_memory(1024 * kMiB, 13), 954 * kMiB);
+  EXPECT_EQ(offered_memory(256 * kMiB, 64), 128 * kMiB);
+  EXPECT_EQ(offered_memory(256 * kMiB, 4096), 128 * kMiB);
 }
 
 TEST_F(WorkTest, OutputsWhoseSumWrapsAreRefused) {

@@ -16,6 +16,18 @@ Problem problem_of(goblin_dtype_v1 dtype, const Shape& a, const Shape& b) {
   return *problem;
 }
 
+/// One host's threads must not cut the work of all others into dust.
+TEST(Tiling, ThreadsTakeNoMemoryFromTasks) {
+  const Problem problem = problem_of(GOBLIN_F32, {3000, 500}, {500, 3000});
+  for (const std::uint32_t threads : {1U, 64U, 4096U}) {
+    Capacity c = capacity(64, 3);
+    c.threads = threads;
+    auto tiling = choose_tiling(problem, c);
+    ASSERT_TRUE(tiling) << tiling.error().message;
+    EXPECT_LE(Grid(problem, *tiling).cells(), 24) << threads << " threads";
+  }
+}
+
 TEST(Tiling, CoversEveryElementOncePerChunkOnRandomProblems) {
   std::mt19937_64 random(20261130);
   for (int round = 0; round < 300; ++round) {
@@ -51,7 +63,7 @@ TEST(Tiling, CoversEveryElementOncePerChunkOnRandomProblems) {
       const Box whole = grid.cell(cell);
       const Box box = tiling->span == 0 ? whole : grid.part(whole, part);
       terms += box.flops(problem) / 2;
-      ASSERT_LE(memory_of(problem, box, c.threads), static_cast<double>(c.memory_bytes));
+      ASSERT_LE(memory_of(problem, box), static_cast<double>(c.memory_bytes));
       ASSERT_EQ(box.terms.begin % numerics::kChunk, 0);
       ASSERT_TRUE(box.terms.begin + box.terms.count == k ||
                   box.terms.count % numerics::kChunk == 0);
@@ -198,7 +210,7 @@ TEST(Tiling, AllHostsHoldTilesWhenThatIsCheap) {
   const Problem problem = problem_of(GOBLIN_F32, {8192, 4096}, {4096, 8192});
   const Tiling tiling = *choose_tiling(problem, capacity(65536, 2, 200));
   const Grid grid(problem, tiling);
-  EXPECT_LE(memory_of(problem, grid.cell(0), 1), 200.0 * (1 << 20));
+  EXPECT_LE(memory_of(problem, grid.cell(0)), 200.0 * (1 << 20));
 }
 
 TEST(Tiling, HostsOfTheLeastMemoryAreEnough) {
@@ -209,7 +221,7 @@ TEST(Tiling, HostsOfTheLeastMemoryAreEnough) {
   for (const auto& [a, b] : products) {
     const Problem problem = problem_of(GOBLIN_F32, a, b);
     Capacity least;
-    least.memory_bytes = static_cast<std::uint64_t>(std::ceil(least_memory(problem, 1)));
+    least.memory_bytes = static_cast<std::uint64_t>(std::ceil(least_memory(problem)));
     least.min_memory_bytes = least.memory_bytes;
     least.hosts = 2;
     const auto tiling = choose_tiling(problem, least);

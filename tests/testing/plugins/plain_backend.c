@@ -60,8 +60,8 @@ static goblin_status_v1 opened(const goblin_backend_v1** to) {
   return GOBLIN_OK;
 }
 static goblin_status_v1 no_memory(goblin_text_v1* message) {
-  static const char kWords[] = "the cupboard is bare";
-  for (size_t i = 0; i < sizeof kWords && i < message->capacity; ++i) message->data[i] = kWords[i];
+  static const char words[] = "the cupboard is bare";
+  for (size_t i = 0; i < sizeof words && i < message->capacity; ++i) message->data[i] = words[i];
   return GOBLIN_EXHAUSTED;
 }
 static goblin_status_v1 open_backend(const goblin_backend_v1* self, const goblin_backend_v1** to,
@@ -77,12 +77,12 @@ static void close_backend(const goblin_backend_v1* backend) {
   if (backend == &copy) --plain_backend_open;
 }
 
-static const goblin_backend_v1 table = {
+static const goblin_backend_v1 kTable = {
     PLAIN_BACKEND_SIZE, GOBLIN_ABI_MAJOR, 0,           "plain",       device_count,
     describe_device,    operator_count,   operator_at, find_operator, open_backend,
     close_backend};
 
 PLAIN_EXPORT const goblin_backend_v1* goblin_backend_entry_v1(void) {
-  copy = table;
-  return &table;
+  copy = kTable;
+  return &kTable;
 }
