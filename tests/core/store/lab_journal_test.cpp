@@ -53,7 +53,8 @@ TEST_F(LabJournalTest, OneJobByItsNumber) {
   expect_same(*job, second);
   GOBLIN_EXPECT_CODE(Code::kNotFound, journal_->job(3));
   std::vector<std::uint64_t> visited;
-  GOBLIN_ASSERT_OK(journal_->visit_jobs([&](const JobRecord& record) { visited.push_back(record.job); }));
+  GOBLIN_ASSERT_OK(
+      journal_->visit_jobs([&](const JobRecord& record) { visited.push_back(record.job); }));
   EXPECT_EQ(visited, (std::vector<std::uint64_t>{1, 2}));
 }
 

@@ -28,6 +28,7 @@ class PluginShelfTest : public ::testing::Test {
   }
   ~PluginShelfTest() override { fs::remove_all(directory_); }
 
+ protected:
   static std::string read(const fs::path& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
