@@ -2,7 +2,8 @@
 // The lab node's centre: turns what clients, hosts and runners say into events of the scheduler and
 // carries out its actions. Loop's thread only.
 //
-//   engine.cpp          events of hosts, the pump, leases
+//   engine.cpp          the pump, leases
+//   engine_hosts.cpp    events of hosts
 //   engine_submit.cpp   jobs come in, from clients and from the journal
 //   engine_jobs.cpp     jobs run: start, plan, a plan opened anew
 //   engine_prepare.cpp  planned tasks become tasks to lease
