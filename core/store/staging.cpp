@@ -113,7 +113,7 @@ class DiskStaging final : public Staging {
   }
 
  public:
-  Result<File> reopen(std::uint64_t number) override {
+  Result<File> reopen(std::uint64_t number, Access access) override {
     std::uint64_t size = 0;
     {
       const std::lock_guard lock(mutex_);
@@ -124,7 +124,8 @@ class DiskStaging final : public Staging {
       size = found->second;
     }
     net::UniqueFd fd(
-        ::openat(directory_.get(), file_name(number).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+        ::openat(directory_.get(), file_name(number).c_str(),
+                 (access == Access::kRead ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW));
     if (!fd) {
       return fail(disk_error("cannot open staged file '" + full_name(number) + "'", errno));
     }

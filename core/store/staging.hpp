@@ -24,7 +24,7 @@ class Staging {
 
   struct File {
     std::uint64_t number = 0;
-    net::UniqueFd fd;  ///< read and write
+    net::UniqueFd fd;  ///< read and write, but for reopen()
     std::uint64_t size = 0;
   };
   /// A new file of `size` bytes, all zero, whose blocks are allocated: kExhausted with the free
@@ -36,8 +36,10 @@ class Staging {
   /// page cache when it has room for them, because pages that a mapping touches first come one by
   /// one, at several times the price of the copy into them. Takes 0.2 s for a GiB.
   virtual Result<File> create_resident(std::uint64_t size) = 0;
-  /// kCorrupt when somebody changed the file's length.
-  virtual Result<File> reopen(std::uint64_t number) = 0;
+  enum class Access : std::uint8_t { kRead, kReadWrite };
+  /// kCorrupt when somebody changed the file's length. Whoever only reads gets a descriptor that
+  /// cannot write, which matters where it is handed on.
+  virtual Result<File> reopen(std::uint64_t number, Access access) = 0;
   virtual Result<void> remove(std::uint64_t number) = 0;
   /// Numbers of all files; after a restart the lab node removes what no job names.
   [[nodiscard]] virtual Result<std::vector<std::uint64_t>> list() const = 0;

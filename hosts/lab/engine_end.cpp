@@ -196,7 +196,8 @@ net::Task<Result<Engine::Outputs>> Engine::result(std::uint64_t number) {
   outputs.status = status_of(*job);
   for (std::size_t i = 0; i < job->record.outputs.size(); ++i) {
     if (job->record.outputs[i].staged) {
-      GOBLIN_CO_TRY(store::Staging::File file, staging_.reopen(job->record.output_stages[i]));
+      GOBLIN_CO_TRY(store::Staging::File file,
+                    staging_.reopen(job->record.output_stages[i], store::Staging::Access::kRead));
       outputs.fds.push_back(std::move(file.fd));
     }
   }

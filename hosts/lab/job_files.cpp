@@ -122,7 +122,7 @@ Result<void> open_inputs(store::Staging& staging, store::JobRecord& record,
     const std::string what = "array '" + input.name + "'";
     net::UniqueFd fd;
     if (input.storage == wire::Storage::kStaged) {
-      auto file = staging.reopen(input.stage);
+      auto file = staging.reopen(input.stage, store::Staging::Access::kRead);
       if (!file) {
         return fail(file.error().with_context(what));
       }
@@ -198,8 +198,9 @@ Result<void> open_outputs(store::Staging& staging, store::JobRecord& record,
       GOBLIN_TRY_VOID(open_out_file(*file, info, fds, files, tensor));
     } else {
       info.staged = true;
-      auto made = fresh ? staging.create_resident(std::max<std::uint64_t>(bytes, 1))
-                        : staging.reopen(record.output_stages[i]);
+      auto made = fresh
+                      ? staging.create_resident(std::max<std::uint64_t>(bytes, 1))
+                      : staging.reopen(record.output_stages[i], store::Staging::Access::kReadWrite);
       if (!made) {
         return fail(made.error().with_context(what));
       }

@@ -116,7 +116,8 @@ bool ResultStore::release(const Slot& slot) {
 Result<void> ResultStore::adopt(const Slot& slot) {
   auto it = files_.find(slot.stage);
   if (it == files_.end()) {
-    GOBLIN_TRY(store::Staging::File file, staging_.reopen(slot.stage));
+    GOBLIN_TRY(store::Staging::File file,
+               staging_.reopen(slot.stage, store::Staging::Access::kReadWrite));
     const std::uint64_t size = file.size;
     it = files_
              .emplace(slot.stage, File{std::make_shared<const net::UniqueFd>(std::move(file.fd)),

@@ -33,7 +33,7 @@ TEST(Staging, FilesKeepTheirBytes) {
   staging = open(path);
   EXPECT_EQ(staging->used_bytes(), 100'000u);
   EXPECT_EQ(staging->list().value(), std::vector<std::uint64_t>{1});
-  auto again = staging->reopen(1);
+  auto again = staging->reopen(1, Staging::Access::kRead);
   GOBLIN_ASSERT_OK(again);
   char bytes[6] = {};
   ASSERT_EQ(::pread(again->fd.get(), bytes, 6, 99'994), 6);
@@ -41,6 +41,19 @@ TEST(Staging, FilesKeepTheirBytes) {
   ASSERT_EQ(::pread(again->fd.get(), bytes, 1, 0), 1);
   EXPECT_EQ(bytes[0], 0);
   EXPECT_EQ(again->size, 100'000u);
+}
+
+TEST(Staging, WhoOnlyReadsCannotWrite) {
+  const TempDir directory;
+  auto staging = open(directory / "staging");
+  const std::uint64_t number = staging->create(10)->number;
+  auto reader = staging->reopen(number, Staging::Access::kRead);
+  GOBLIN_ASSERT_OK(reader);
+  EXPECT_EQ(::pwrite(reader->fd.get(), "x", 1, 0), -1);
+  EXPECT_EQ(::ftruncate(reader->fd.get(), 0), -1);
+  auto writer = staging->reopen(number, Staging::Access::kReadWrite);
+  GOBLIN_ASSERT_OK(writer);
+  EXPECT_EQ(::pwrite(writer->fd.get(), "x", 1, 0), 1);
 }
 
 TEST(Staging, BlocksAreAllocated) {
@@ -118,9 +131,9 @@ TEST(Staging, RemovedFilesAreGone) {
   GOBLIN_ASSERT_OK(staging->remove(number));
   EXPECT_EQ(staging->used_bytes(), 0u);
   EXPECT_TRUE(staging->list()->empty());
-  GOBLIN_EXPECT_CODE(Code::kNotFound, staging->reopen(number));
+  GOBLIN_EXPECT_CODE(Code::kNotFound, staging->reopen(number, Staging::Access::kRead));
   GOBLIN_EXPECT_CODE(Code::kNotFound, staging->remove(number));
-  GOBLIN_EXPECT_CODE(Code::kNotFound, staging->reopen(12345));
+  GOBLIN_EXPECT_CODE(Code::kNotFound, staging->reopen(12345, Staging::Access::kRead));
 }
 
 TEST(Staging, CapIsKept) {
@@ -172,7 +185,7 @@ TEST(Staging, ChangedLengthIsFound) {
   auto staging = open(directory / "staging");
   auto file = staging->create(1000);
   ASSERT_EQ(::ftruncate(file->fd.get(), 10), 0);
-  GOBLIN_EXPECT_CODE(Code::kCorrupt, staging->reopen(file->number));
+  GOBLIN_EXPECT_CODE(Code::kCorrupt, staging->reopen(file->number, Staging::Access::kRead));
 }
 
 TEST(Staging, LostNoteOfNumbersIsAnError) {

@@ -24,7 +24,9 @@ class GatedStaging final : public store::Staging {
     pass(size);
     return noted(below_.create_resident(size));
   }
-  Result<File> reopen(std::uint64_t number) override { return below_.reopen(number); }
+  Result<File> reopen(std::uint64_t number, Access access) override {
+    return below_.reopen(number, access);
+  }
   Result<void> remove(std::uint64_t number) override {
     bool is_large = false;
     {
