@@ -12,26 +12,11 @@
 #include <string>
 
 #include "core/net/unique_fd.hpp"
+#include "tests/core/store/support.hpp"
 
 namespace goblin::lab::test {
 
-class TempDir {
- public:
-  TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "goblin-lab-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~TempDir() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using store::test::TempDir;
 
 /// A file without a name that holds `bytes`.
 inline std::shared_ptr<const net::UniqueFd> file_of(std::span<const std::byte> bytes) {
