@@ -86,7 +86,9 @@ class Lab:
         out : ndarray, memmap, path of a .npy file to make, or RawFile, optional
             Where the result goes; a file is written by the lab node itself.
         policy : {"algebraic", "validator", "replicate"}, optional
-            How every tile is checked; "algebraic" (Freivalds and exact entries) by default.
+            How every tile is checked. "algebraic", the default, is Freivalds' check and exact
+            entries: what escapes lies below the bound of rounding, in few entries. "validator" and
+            "replicate" compare every bit of what others computed.
         replicas : int, optional
             How many independent hosts must agree, 2 to 16, with ``policy="replicate"``.
         out_dtype : str, optional
@@ -101,7 +103,7 @@ class Lab:
         Returns
         -------
         ndarray, shape (…, m, n)
-            The canonical result: the same bits whoever computed it. `out` itself if given.
+            The canonical result: the same bits from every honest host. `out` itself if given.
 
         Raises
         ------
