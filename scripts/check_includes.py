@@ -79,6 +79,7 @@ LIBRARIES = (
     library("Boost.DLL", r"boost/dll(/|\.hpp)", "core/plugin/", sealed=True),
     library("Asio", r"boost/|asio", "core/net/", sealed=True),
     library("OpenSSL", r"openssl/", "core/net/", sealed=True),
+    library("BLAKE3", r"blake3", "core/net/", sealed=True),
     library("Cap'n Proto", r"(capnp|kj)/|.*\.capnp\.h$", "core/wire/", sealed=True),
     library("SQLite", r"sqlite3(ext)?\.h$", "core/store/", sealed=True),
     library("spdlog", r"(spdlog|fmt)/", "core/log/", sealed=True),

@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <variant>
 
+#include "core/net/blob_hash.hpp"
 #include "core/net/sha256.hpp"
 #include "core/store/blob_shelf.hpp"
 #include "core/store/files.hpp"
@@ -21,6 +23,26 @@ constexpr std::size_t kTurnBytes = 256u << 10;
 constexpr std::size_t kReadBytes = 1u << 20;
 
 using EntryPtr = BlobShelf::EntryPtr;
+
+/// The hash that names the blobs of one cache.
+class NameHash {
+ public:
+  explicit NameHash(NamedBy names) {
+    if (names == NamedBy::kSha256) {
+      hash_.emplace<net::Sha256>();
+    }
+  }
+  void update(wire::ByteView bytes) {
+    std::visit([bytes](auto& hash) { hash.update(bytes); }, hash_);
+  }
+  /// Starts anew afterwards.
+  wire::Digest finish() {
+    return std::visit([](auto& hash) { return hash.finish(); }, hash_);
+  }
+
+ private:
+  std::variant<net::BlobHash, net::Sha256> hash_;
+};
 
 class FilePin final : public BlobCache::Pin {
  public:
@@ -37,7 +59,7 @@ class FilePin final : public BlobCache::Pin {
 };
 
 /// Hashes the first `size` bytes of a file.
-Result<void> hash_file(int fd, std::uint64_t size, net::Sha256& hash) {
+Result<void> hash_file(int fd, std::uint64_t size, NameHash& hash) {
   wire::Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(size, kReadBytes)));
   for (std::uint64_t offset = 0; offset < size; offset += buffer.size()) {
     const auto count =
@@ -52,8 +74,8 @@ Result<void> hash_file(int fd, std::uint64_t size, net::Sha256& hash) {
 /// The sink and the download share it: a fetch may outlive the Download that it belongs to.
 class Arrival final : public net::BlobSink {
  public:
-  Arrival(std::shared_ptr<BlobShelf> shelf, const wire::Digest& digest)
-      : shelf_(std::move(shelf)), digest_(digest) {}
+  Arrival(std::shared_ptr<BlobShelf> shelf, NamedBy names, const wire::Digest& digest)
+      : shelf_(std::move(shelf)), digest_(digest), hash_(names) {}
   ~Arrival() override { close(); }
   Arrival(const Arrival&) = delete;
   Arrival& operator=(const Arrival&) = delete;
@@ -183,7 +205,7 @@ class Arrival final : public net::BlobSink {
     shelf_->discard(entry_);
     drop_hold();
     written_ = 0;
-    hash_ = net::Sha256();
+    (void)hash_.finish();
   }
 
   const std::shared_ptr<BlobShelf> shelf_;
@@ -192,7 +214,7 @@ class Arrival final : public net::BlobSink {
   EntryPtr entry_;
   net::UniqueFd fd_;
   std::uint64_t written_ = 0;
-  net::Sha256 hash_;
+  NameHash hash_;
   bool closed_ = false;
 };
 
@@ -210,7 +232,8 @@ class FileDownload final : public BlobCache::Download {
 
 class DiskCache final : public BlobCache {
  public:
-  explicit DiskCache(std::shared_ptr<BlobShelf> shelf) : shelf_(std::move(shelf)) {}
+  DiskCache(std::shared_ptr<BlobShelf> shelf, NamedBy names)
+      : shelf_(std::move(shelf)), names_(names) {}
   ~DiskCache() override { shelf_->detach(); }
 
   Result<std::shared_ptr<Pin>> find(const wire::Digest& digest) override {
@@ -220,7 +243,7 @@ class DiskCache final : public BlobCache {
     }
     auto pin = std::make_shared<FilePin>(shelf_, found.entry, std::move(found.fd));
     if (!found.verified) {
-      net::Sha256 hash;
+      NameHash hash(names_);
       auto hashed = hash_file(pin->fd(), pin->size(), hash);
       if (!hashed || hash.finish() != digest) {
         shelf_->discard(found.entry);
@@ -233,7 +256,7 @@ class DiskCache final : public BlobCache {
 
   Result<std::unique_ptr<Download>> download(const wire::Digest& digest) override {
     GOBLIN_TRY(EntryPtr part, shelf_->begin_download(digest));
-    auto arrival = std::make_shared<Arrival>(shelf_, digest);
+    auto arrival = std::make_shared<Arrival>(shelf_, names_, digest);
     if (part != nullptr) {
       arrival->resume(std::move(part));
     }
@@ -244,19 +267,20 @@ class DiskCache final : public BlobCache {
   [[nodiscard]] std::uint64_t cap_bytes() const override { return shelf_->cap(); }
 
  private:
-  std::shared_ptr<BlobShelf> shelf_;
+  const std::shared_ptr<BlobShelf> shelf_;
+  const NamedBy names_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<BlobCache>> BlobCache::open(
-    const std::string& directory, std::uint64_t cap_bytes,
+    const std::string& directory, NamedBy names, std::uint64_t cap_bytes,
     std::function<void(const wire::Digest&)> on_evicted) {
   GOBLIN_TRY(auto fd, open_owned_directory(directory, "cache directory"));
   auto shelf =
       std::make_shared<BlobShelf>(directory, std::move(fd), cap_bytes, std::move(on_evicted));
   GOBLIN_TRY_VOID(shelf->load());
-  return std::make_unique<DiskCache>(std::move(shelf));
+  return std::make_unique<DiskCache>(std::move(shelf), names);
 }
 
 }  // namespace goblin::store

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// A host's cache of inputs on disk, named by digest, least recently used out first, never over its
-// cap. Downloads go to part files and resume after a crash.
+// A cache on disk of inputs, or of plugins' files, named by digest, least recently used out first,
+// never over its cap. Downloads go to part files and resume after a crash.
 #pragma once
 
 #include <functional>
@@ -13,6 +13,12 @@
 
 namespace goblin::store {
 
+/// The hash whose digests name what a cache holds.
+enum class NamedBy {
+  kBlake3,  ///< data: net::BlobHash
+  kSha256,  ///< plugins' files: net::Sha256
+};
+
 /// Any thread; calls may block on the disk.
 class BlobCache {
  public:
@@ -22,7 +28,7 @@ class BlobCache {
   /// The cap counts lengths of blobs and the whole lengths of unfinished downloads. kUnavailable:
   /// another process uses the directory.
   static Result<std::unique_ptr<BlobCache>> open(
-      const std::string& directory, std::uint64_t cap_bytes,
+      const std::string& directory, NamedBy names, std::uint64_t cap_bytes,
       std::function<void(const wire::Digest&)> on_evicted);
   virtual ~BlobCache() = default;
 
@@ -34,7 +40,7 @@ class BlobCache {
     [[nodiscard]] virtual std::uint64_t size() const = 0;
   };
   /// kNotFound when it is not here. A blob that an earlier process left, or that somebody wrote to,
-  /// is hashed (about 1.5 GB/s); one that holds other bytes is dropped and not found.
+  /// is hashed (BLAKE3 6 GB/s, SHA-256 1.5); one that holds other bytes is dropped and not found.
   virtual Result<std::shared_ptr<Pin>> find(const wire::Digest& digest) = 0;
 
   /// A download. Give sink() to BlobExchange::fetch from offset() on, then commit().

@@ -21,7 +21,7 @@ namespace goblin::wire {
 using Bytes = std::vector<std::byte>;
 using ByteView = std::span<const std::byte>;
 
-/// SHA-256 of some bytes; the name of a blob, a plugin, or (of a public key) a peer.
+/// What names some bytes: BLAKE3 of a blob, SHA-256 of a plugin or (of a public key) of a peer.
 struct Digest {
   std::array<std::uint8_t, 32> bytes{};
 

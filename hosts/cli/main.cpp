@@ -11,6 +11,7 @@
 #include <set>
 
 #include "core/net/channel.hpp"
+#include "core/net/sha256.hpp"
 #include "core/plugin/note.hpp"
 #include "core/plugin/sealed_file.hpp"
 #include "hosts/cli/ask.hpp"

@@ -52,7 +52,7 @@ Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& resul
   Committed out;
   out.result = result;
   out.malformed = result.outputs.size() != wanted.size();
-  net::Sha256 all;
+  net::BlobHash all;
   for (std::size_t i = 0; i < result.outputs.size() && !out.malformed; ++i) {
     auto& output = out.result.outputs[i];
     if (output.spec != wanted[i]) {
@@ -65,7 +65,7 @@ Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& resul
         return fail(Code::kCorrupt, "a result's inline bytes lie outside the frame");
       }
       const auto part = std::span(payload).subspan(output.inline_offset, bytes);
-      output.digest = net::sha256(part);
+      output.digest = net::blob_digest(part);
       output.inline_offset = static_cast<std::uint32_t>(out.payload.size());
       out.payload.insert(out.payload.end(), part.begin(), part.end());
     }

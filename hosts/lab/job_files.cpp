@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/net/sha256.hpp"
+
 namespace goblin::lab {
 namespace {
 

@@ -30,8 +30,9 @@ class Node {
     GOBLIN_TRY(journal_,
                store::LabJournal::open(dir + "/journal.sqlite", config_.synchronous_full));
     GOBLIN_TRY(staging_, store::Staging::open(dir + "/staging", config_.staging_bytes));
-    GOBLIN_TRY(plugin_cache_, store::BlobCache::open(dir + "/plugins", config_.plugin_cache_bytes,
-                                                     [](const wire::Digest&) {}));
+    GOBLIN_TRY(plugin_cache_,
+               store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
+                                      config_.plugin_cache_bytes, [](const wire::Digest&) {}));
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
     GOBLIN_TRY(hosts_listener_, net::listen_tls(loop_, identity_, config_.address, config_.port));
     const std::string socket = config_.socket.empty() ? dir + "/lab.sock" : config_.socket;

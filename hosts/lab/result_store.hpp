@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/net/blobs.hpp"
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "core/store/staging.hpp"
 
 namespace goblin::lab {
@@ -104,7 +104,7 @@ class SlotSink final : public net::BlobSink {
   std::atomic<std::uint64_t> received_{0};
   std::mutex mutex_;
   bool abandoned_ = false;  ///< under the mutex
-  net::Sha256 hash_;
+  net::BlobHash hash_;
 };
 
 /// pwrite until all is written; kExhausted when the disk is full.

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/net/blob_hash.hpp"
+
 namespace goblin::lab {
 namespace {
 
@@ -216,7 +218,7 @@ std::shared_ptr<net::BlobSource> make_view_source(const TensorFile& tensor) {
 }
 
 Result<wire::Digest> hash_source(net::BlobSource& source) {
-  net::Sha256 hash;
+  net::BlobHash hash;
   wire::Bytes buffer(static_cast<std::size_t>(std::min<std::uint64_t>(source.size(), 256 << 10)));
   for (std::uint64_t at = 0; at < source.size();) {
     const auto n =

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "core/net/blobs.hpp"
-#include "core/net/sha256.hpp"
 #include "core/net/unique_fd.hpp"
 #include "core/wire/runner.hpp"
 
@@ -45,7 +44,7 @@ Result<TensorFile> window(const TensorFile& source, const wire::View& view);
 /// Row-major elements of a tensor file. A file that shrank or cannot be read is kCorrupt.
 std::shared_ptr<net::BlobSource> make_view_source(const TensorFile& tensor);
 
-/// SHA-256 of a source's bytes; blocks.
+/// What names the bytes of a source; blocks.
 Result<wire::Digest> hash_source(net::BlobSource& source);
 
 }  // namespace goblin::lab

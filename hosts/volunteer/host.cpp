@@ -31,10 +31,11 @@ class Host {
     const std::string& dir = config_.state_dir;
     paused_ = fs::exists(dir + "/paused", error);
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
-    GOBLIN_TRY(cache_, store::BlobCache::open(dir + "/cache", config_.cache_bytes,
-                                              [](const wire::Digest&) {}));
-    GOBLIN_TRY(plugins_, store::BlobCache::open(dir + "/plugins", config_.plugin_cache_bytes,
-                                                [](const wire::Digest&) {}));
+    GOBLIN_TRY(cache_, store::BlobCache::open(dir + "/cache", store::NamedBy::kBlake3,
+                                              config_.cache_bytes, [](const wire::Digest&) {}));
+    GOBLIN_TRY(plugins_,
+               store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
+                                      config_.plugin_cache_bytes, [](const wire::Digest&) {}));
     work_ = std::make_unique<Work>(
         loop_, config_, *cache_, [this](wire::Digest digest) { return find_plugin(digest); },
         logger_);

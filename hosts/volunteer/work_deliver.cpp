@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // What was computed is hashed, held and reported.
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "hosts/volunteer/job_runner.hpp"
 #include "hosts/volunteer/lease_math.hpp"
 #include "hosts/volunteer/result_frames.hpp"
@@ -71,14 +71,14 @@ net::Task<void> Work::deliver(Done done) {
           if (done.own) {
             output.shared = done.own;
             output.offset = done.places[i][o];
-            auto hash = [own = done.own, bytes] { return net::sha256(wire::ByteView(bytes)); };
+            auto hash = [own = done.own, bytes] { return net::blob_digest(wire::ByteView(bytes)); };
             output.digest = co_await loop_.offload(hash);
             if (entry->cancelled || stopped_) {
               break;
             }
           } else {
             output.heap = std::make_shared<const wire::Bytes>(bytes.begin(), bytes.end());
-            output.digest = net::sha256(wire::ByteView(*output.heap));
+            output.digest = net::blob_digest(wire::ByteView(*output.heap));
           }
           ref.digest = output.digest;
           held.push_back(std::move(output));

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "client.hpp"
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 
 namespace goblin::client {
 namespace {
@@ -49,7 +49,7 @@ class MemorySink final : public net::BlobSink {
 }  // namespace
 
 wire::Digest Client::serve(Memory memory) {
-  const auto digest = net::sha256({memory.data, memory.size});
+  const auto digest = net::blob_digest({memory.data, memory.size});
   const std::lock_guard lock(mutex_);
   auto it = served_.find(digest);
   if (it == served_.end()) {

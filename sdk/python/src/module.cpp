@@ -11,7 +11,7 @@
 
 #include "client.hpp"
 #include "convert.hpp"
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "spawn.hpp"
 
 namespace py = pybind11;
@@ -222,7 +222,7 @@ void pull(Client& client, const std::string& digest, const py::object& buffer) {
   bool same = false;
   {
     const py::gil_scoped_release release;
-    same = net::sha256({memory.data, memory.size}) == expected;
+    same = net::blob_digest({memory.data, memory.size}) == expected;
   }
   if (!same) {
     raise({Code::kCorrupt, "the result's bytes do not hash to its digest: ask for it again"});

@@ -5,7 +5,7 @@
 #include <map>
 #include <mutex>
 
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "net_test.hpp"
 
 namespace goblin::net {
@@ -75,7 +75,7 @@ class End {
     task_.start();
   }
   wire::Digest offer(wire::Bytes bytes, std::uint64_t fail_at = ~0ull) {
-    const wire::Digest digest = sha256(bytes);
+    const wire::Digest digest = blob_digest(bytes);
     blobs_[digest] = std::make_shared<MemorySource>(std::move(bytes), fail_at);
     return digest;
   }
@@ -142,7 +142,7 @@ TEST_F(NetTest, FetchWholeEmptyAndFromAnOffset) {
     const auto other = std::make_shared<MemorySink>();
     auto reverse = co_await there.exchange().fetch(back, 0, other, 1);
     CO_ASSERT_OK(reverse);
-    EXPECT_EQ(sha256(other->data), back);
+    EXPECT_EQ(blob_digest(other->data), back);
   }(*this));
 }
 
@@ -200,7 +200,7 @@ TEST_F(NetTest, ManyStreamsTakeTurns) {
         auto size = co_await fetch;
         CO_ASSERT_OK(size);
       }
-      EXPECT_EQ(sha256(sinks[i]->data), digests[i]);
+      EXPECT_EQ(blob_digest(sinks[i]->data), digests[i]);
     }
     EXPECT_FALSE(here.broken() || there.broken());
   }(*this));
@@ -235,7 +235,7 @@ TEST_F(NetTest, DestroyingAFetchStopsThePeerAndResumes) {
     auto size = co_await here.exchange().fetch(digest, got.size(), sink);
     CO_ASSERT_OK(size);
     got.insert(got.end(), sink->data.begin(), sink->data.end());
-    EXPECT_EQ(sha256(got), digest);
+    EXPECT_EQ(blob_digest(got), digest);
     EXPECT_FALSE(here.broken() || there.broken());
   }(*this));
 }

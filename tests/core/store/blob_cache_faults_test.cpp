@@ -164,11 +164,11 @@ TEST_F(BlobCacheTest, DownloadGoesOnAfterAKill) {
 
 TEST_F(BlobCacheTest, OneProcessADirectory) {
   open(1000);
-  const auto second = BlobCache::open(path_, 1000, nullptr);
+  const auto second = BlobCache::open(path_, NamedBy::kBlake3, 1000, nullptr);
   GOBLIN_EXPECT_CODE(Code::kUnavailable, second);
   EXPECT_NE(second.error().message.find(path_), std::string::npos);
   cache_.reset();
-  GOBLIN_ASSERT_OK(BlobCache::open(path_, 1000, nullptr));
+  GOBLIN_ASSERT_OK(BlobCache::open(path_, NamedBy::kBlake3, 1000, nullptr));
 }
 
 TEST_F(BlobCacheTest, WriteThatFailsLeavesAPartThatGoesOn) {

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <thread>
 
+#include "core/net/sha256.hpp"
 #include "tests/core/store/blob_fixture.hpp"
 
 namespace goblin::store::test {
@@ -27,6 +28,19 @@ TEST_F(BlobCacheTest, BlobsComeBackWhole) {
   EXPECT_TRUE(evicted_.empty());
   EXPECT_EQ(cache_->used_bytes(), 3'263'146u);
   EXPECT_EQ(cache_->cap_bytes(), 10'000'000u);
+}
+
+TEST_F(BlobCacheTest, PluginsAreNamedBySha256) {
+  open(100'000, NamedBy::kSha256);
+  Blob plugin(50'000);
+  GOBLIN_EXPECT_CODE(Code::kCorrupt, put(plugin));  // named by BLAKE3
+  plugin.digest = net::sha256(plugin.bytes);
+  put_part(plugin, 20'000);
+  GOBLIN_ASSERT_OK(put(plugin));
+  open(100'000, NamedBy::kSha256);  // found on disk, and hashed
+  EXPECT_TRUE(has(plugin));
+  open(100'000, NamedBy::kBlake3);
+  EXPECT_FALSE(has(plugin));
 }
 
 TEST_F(BlobCacheTest, UnknownBlobIsNotFound) {

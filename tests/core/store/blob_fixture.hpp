@@ -2,7 +2,7 @@
 // Blobs and a cache for tests.
 #pragma once
 
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "core/store/blob_cache.hpp"
 #include "tests/core/store/support.hpp"
 
@@ -10,18 +10,18 @@ namespace goblin::store::test {
 
 struct Blob {
   explicit Blob(std::size_t size, std::uint64_t seed = 1)
-      : bytes(random_bytes(size, seed)), digest(net::sha256(bytes)) {}
+      : bytes(random_bytes(size, seed)), digest(net::blob_digest(bytes)) {}
   wire::Bytes bytes;
   wire::Digest digest;
 };
 
 class BlobCacheTest : public ::testing::Test {
  protected:
-  void open(std::uint64_t cap) {
+  void open(std::uint64_t cap, NamedBy names = NamedBy::kBlake3) {
     cache_.reset();
     evicted_.clear();
     auto opened = BlobCache::open(
-        path_, cap, [this](const wire::Digest& digest) { evicted_.push_back(digest); });
+        path_, names, cap, [this](const wire::Digest& digest) { evicted_.push_back(digest); });
     GOBLIN_ASSERT_OK(opened);
     cache_ = std::move(*opened);
   }

@@ -100,7 +100,7 @@ class RemoteClient {
     co_return std::move(sink->bytes);
   }
   wire::Digest offer(wire::Bytes bytes) {
-    const auto digest = net::sha256(bytes);
+    const auto digest = net::blob_digest(bytes);
     offered_[digest] = std::move(bytes);
     return digest;
   }

@@ -188,7 +188,7 @@ TEST_F(RemoteClientTest, ArraysThatDoNotComeKeepNoRoom) {
     auto submit = remote_doubling(*client, 5000);
     submit.inputs.push_back(submit.inputs[0]);
     submit.inputs[1].name = "z";
-    submit.inputs[1].digest = net::sha256(bytes_of(std::vector<double>(1, 7.0)));
+    submit.inputs[1].digest = net::blob_digest(bytes_of(std::vector<double>(1, 7.0)));
     client->lie(submit.inputs[1].digest, doubled(5000));
     auto reply = co_await client->ask(submit);
     CO_ASSERT(reply);
@@ -196,7 +196,7 @@ TEST_F(RemoteClientTest, ArraysThatDoNotComeKeepNoRoom) {
     EXPECT_THAT(reply->message, HasSubstr("array 'z' does not hash"));
     EXPECT_EQ(staged_files(), 0u);
     // Nobody has it.
-    submit.inputs[1].digest = net::sha256(bytes_of(std::vector<double>(1, 8.0)));
+    submit.inputs[1].digest = net::blob_digest(bytes_of(std::vector<double>(1, 8.0)));
     reply = co_await client->ask(submit);
     CO_ASSERT(reply);
     EXPECT_EQ(reply->status, GOBLIN_NOT_FOUND);

@@ -32,7 +32,7 @@ class FilePlugins final : public PluginSource {
     GOBLIN_TRY(net::UniqueFd fd, plugin::make_sealed_memfd_from(std::string(GOBLIN_TEST_PLUGINS) +
                                                                 "/" + name + ".so"));
     PluginFile file;
-    file.digest = net::sha256(std::as_bytes(std::span(name)));
+    file.digest = net::blob_digest(std::as_bytes(std::span(name)));
     file.kind = name + "/1";
     file.memfd = std::make_shared<const net::UniqueFd>(std::move(fd));
     names_[file.digest] = name;
@@ -44,7 +44,7 @@ class FilePlugins final : public PluginSource {
 /// Keeps what the engine sends it; has the bytes that the test gives it.
 class FakeHost final : public HostPort {
  public:
-  explicit FakeHost(const std::string& name) : pin_(net::sha256(std::as_bytes(std::span(name)))) {}
+  explicit FakeHost(const std::string& name) : pin_(net::blob_digest(std::as_bytes(std::span(name)))) {}
 
   [[nodiscard]] const wire::Digest& pin() const override { return pin_; }
   void send(net::Frame frame) override {
@@ -215,7 +215,7 @@ class EngineFixture : public testing::Test {
     result.compute_us = 1000;
     wire::TensorRef output;
     output.spec = lease.outputs.at(0);
-    output.digest = net::sha256(bytes);
+    output.digest = net::blob_digest(bytes);
     if (bytes.size() <= wire::kInlineBytes) {
       output.inline_offset = 0;
     }

@@ -47,7 +47,7 @@ TEST_F(EngineJobsTest, TwoJobsShareABlobAndOneIsCancelled) {
     CO_ASSERT(source);
     wire::Bytes bytes((*source)->size());
     EXPECT_TRUE((*source)->read(0, bytes)) << "its files are the other job's own";
-    EXPECT_EQ(net::sha256(bytes), blob);
+    EXPECT_EQ(net::blob_digest(bytes), blob);
 
     commit(*host, left, doubled(kLength));
     CO_ASSERT_UNTIL(status(*second).state == wire::JobState::kDone);

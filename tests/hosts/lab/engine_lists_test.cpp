@@ -130,7 +130,7 @@ TEST_F(EngineListsTest, AnExplanationOfAJobWithManyHosts) {
     store::AcceptedRecord record;
     record.job = job;
     record.task = static_cast<std::uint64_t>(task);
-    record.host = net::sha256(std::as_bytes(std::span(&task, 1)));
+    record.host = net::blob_digest(std::as_bytes(std::span(&task, 1)));
     record.merged = true;
     record.planned.id = record.task;
     record.planned.outputs = {{GOBLIN_I64, {}}};

@@ -207,7 +207,7 @@ TEST(SlotSink, HashesWhatItWritesAndRefusesAnotherSize) {
   ASSERT_TRUE(sink.write(0, std::span(bytes).first(300)));
   ASSERT_TRUE(sink.write(300, std::span(bytes).subspan(300)));
   EXPECT_EQ(read_slot(store.results, slot), bytes);
-  net::Sha256 hash;
+  net::BlobHash hash;
   hash.update(bytes);
   EXPECT_EQ(sink.digest(), hash.finish());
   EXPECT_EQ(sink.received(), 1000U);

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "core/net/sha256.hpp"
+#include "core/net/blob_hash.hpp"
 #include "hosts/volunteer/lease_math.hpp"
 #include "tests/core/plugin/runner_fixture.hpp"
 #include "tests/core/store/support.hpp"
@@ -112,7 +112,7 @@ class WorkTest : public RunnerFixture {
   }
   /// Makes everything that needs the loop of this run.
   void open() {
-    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", 64u << 20, [](const auto&) {}));
+    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", store::NamedBy::kBlake3, 64u << 20, [](const auto&) {}));
     gate_ = std::make_unique<net::Event>(*loop_);
     gate_->set();
     arrived_ = std::make_unique<net::Event>(*loop_);
@@ -139,7 +139,7 @@ class WorkTest : public RunnerFixture {
     lease.params = {wire::Value::of(std::int64_t{kHonest})};
     wire::TensorRef input;
     input.spec = {GOBLIN_F64, {length}};
-    input.digest = net::sha256(bytes);
+    input.digest = net::blob_digest(bytes);
     lease.inputs = {input};
     lease.outputs = {input.spec};
     lease.deadline_ms = 20'000;
@@ -348,7 +348,7 @@ TEST_F(WorkTest, MemoryOfACollectedResultIsUsedAgainAndThatOfAHeldOneIsNot) {
       for (double& value : y) {
         value *= 2;
       }
-      digests.push_back(net::sha256(std::as_bytes(std::span(y))));
+      digests.push_back(net::blob_digest(std::as_bytes(std::span(y))));
       give(lab_, {made});
       auto done = [this, number] { return lab_->results.contains(number); };
       EXPECT_TRUE(co_await lab_->until(done));
@@ -364,7 +364,7 @@ TEST_F(WorkTest, MemoryOfACollectedResultIsUsedAgainAndThatOfAHeldOneIsNot) {
       EXPECT_TRUE(source.has_value());
       wire::Bytes bytes(kLength * 8);
       EXPECT_TRUE((*source)->read(0, bytes).has_value());
-      EXPECT_EQ(net::sha256(bytes), digests[number - 1]);
+      EXPECT_EQ(net::blob_digest(bytes), digests[number - 1]);
     }
   });
 }
