@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "hosts/lab/job_state.hpp"
+
 namespace goblin::lab {
 namespace {
 
-/// Events of one job follow each other at this distance at least.
-constexpr net::Milliseconds kEventPause{100};
 /// Requests of one client at once; the next one is read when one is answered.
 constexpr std::size_t kMaxRequests = 64;
 /// An event waits while so many frames wait for the client; replies need room beside them.
@@ -19,20 +19,17 @@ constexpr std::size_t kMaxStages = 2048;
 /// Outputs that may be pulled; those of the job that was asked for last may be more.
 constexpr std::size_t kMaxOffered = 256;
 
-bool has_ended(const wire::JobStatus& status) {
-  return status.state == wire::JobState::kDone || status.state == wire::JobState::kFailed ||
-         status.state == wire::JobState::kCancelled;
-}
-
 }  // namespace
 
 ClientSession::ClientSession(net::Loop& loop, Engine& engine, store::Staging& staging,
-                             Daemon daemon, std::unique_ptr<net::Channel> channel)
+                             Daemon daemon, std::unique_ptr<net::Channel> channel,
+                             net::Milliseconds event_pause)
     : loop_(loop),
       engine_(engine),
       staging_(staging),
       daemon_(std::move(daemon)),
       channel_(std::move(channel)),
+      event_pause_(event_pause),
       outgoing_(loop),
       room_(loop) {
   blobs_ = net::BlobExchange::create(
@@ -131,13 +128,13 @@ net::Task<void> ClientSession::watch(std::shared_ptr<ClientSession> self, std::u
     }
     seen = followed->version;
     wire::JobStatus status = self->engine_.status_of(*followed);
-    const bool ended = has_ended(status);
+    const bool ended = is_ended(status.state);
     const wire::Event event{std::move(status)};
     self->outgoing_.push(net::make_frame(wire::FrameType::kEvent, event));
     if (ended) {
       co_return;
     }
-    co_await self->loop_.sleep(kEventPause);
+    (void)co_await followed->over.wait_for(self->event_pause_);
   }
 }
 

@@ -21,8 +21,10 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
     std::function<wire::StatusReport()> status;
     std::function<Result<void>(const wire::Control&)> control;
   };
+  /// Events of one job follow each other at `event_pause` at least; only its end comes at once.
   ClientSession(net::Loop& loop, Engine& engine, store::Staging& staging, Daemon daemon,
-                std::unique_ptr<net::Channel> channel);
+                std::unique_ptr<net::Channel> channel,
+                net::Milliseconds event_pause = net::Milliseconds(100));
   ~ClientSession();
 
   /// Runs until the connection ends. Hold a shared_ptr meanwhile.
@@ -59,6 +61,7 @@ class ClientSession final : public std::enable_shared_from_this<ClientSession> {
   store::Staging& staging_;
   Daemon daemon_;
   std::unique_ptr<net::Channel> channel_;
+  const net::Milliseconds event_pause_;
   net::Queue<net::Frame> outgoing_;
   std::unique_ptr<net::BlobExchange> blobs_;
   std::set<std::uint64_t> stages_;  ///< made for this client

@@ -151,6 +151,7 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   logger_.info("job " + std::to_string(number) + " has ended" +
                (message.empty() ? "" : ": " + message));
   touch(*job);
+  job->over.set();
 }
 
 void Engine::trim(store::JobRecord& record) {

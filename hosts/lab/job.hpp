@@ -88,7 +88,7 @@ struct Doubt {
 
 struct Job {
   Job(net::Loop& loop, store::Staging& staging, ResultStore::Remove remove)
-      : results(staging, std::move(remove)), changed(loop) {}
+      : results(staging, std::move(remove)), changed(loop), over(loop) {}
 
   store::JobRecord record;
   JobFiles files;                              ///< empty once it has ended
@@ -121,6 +121,7 @@ struct Job {
   std::int64_t started_us = 0, ended_us = 0;  ///< loop's clock
   std::uint64_t version = 0;                  ///< grows with every visible change
   net::Event changed;
+  net::Event over;  ///< its state says that it has ended
   /// Once it has ended and the journal has its explanation: all that is kept of it in memory.
   std::optional<wire::JobStatus> told;
 };

@@ -79,6 +79,8 @@ class Work {
     wire::Bytes inline_bytes;
     std::vector<std::shared_ptr<store::BlobCache::Pin>> pins;  ///< one per input; null: inline
     bool ready = false, running = false, cancelled = false;
+    bool fetching = false;  ///< its inputs come in
+    bool starved = false;   ///< … but the cache has no room for one of them
     net::TimePoint since;
     std::uint64_t fetch_us = 0;
   };
@@ -88,6 +90,8 @@ class Work {
   net::Task<void> fetch_loop();
   EntryPtr next_to_fetch();
   net::Task<Result<void>> fetch_inputs(EntryPtr entry);
+  /// An earlier lease of the same lab node has the connection for its large inputs.
+  [[nodiscard]] bool has_to_wait(const EntryPtr& entry) const;
   net::Task<void> compute_loop();
   std::vector<EntryPtr> next_batch();
   net::Task<void> compute(std::vector<EntryPtr> batch);

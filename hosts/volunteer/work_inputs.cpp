@@ -6,6 +6,25 @@
 #include "hosts/volunteer/lease_math.hpp"
 
 namespace goblin::volunteer {
+namespace {
+
+/// Inputs from here on come one lease after another: shared among several, the connection would
+/// have the first of them compute only when all could.
+constexpr std::uint64_t kLargeInput = 16u << 20;
+
+}  // namespace
+
+bool Work::has_to_wait(const EntryPtr& entry) const {
+  for (const auto& other : leases_) {
+    if (other == entry) {
+      return false;
+    }
+    if (other->lab == entry->lab && other->fetching && !other->starved && !other->cancelled) {
+      return true;
+    }
+  }
+  return false;
+}
 
 /// The first whose lab node has fetchers left; null when there is none.
 Work::EntryPtr Work::next_to_fetch() {
@@ -33,7 +52,10 @@ net::Task<void> Work::fetch_loop() {
     const auto started = loop_.now();
     const LabPort* const lab = entry->lab.get();
     ++fetching_[lab];
+    entry->fetching = true;
     auto done = co_await fetch_inputs(entry);
+    entry->fetching = false;
+    wake_.set();
     if (--fetching_[lab] == 0) {
       fetching_.erase(lab);
     }
@@ -67,6 +89,11 @@ net::Task<Result<void>> Work::fetch_inputs(EntryPtr entry) {
         entry->pins.push_back(std::move(*pin));
         break;
       }
+      if (input.spec.size_bytes().value_or(0) >= kLargeInput && has_to_wait(entry)) {
+        wake_.reset();
+        co_await wake_.wait();
+        continue;
+      }
       auto download = cache_.download(input.digest);
       if (!download) {
         if (download.error().code != Code::kUnavailable) {
@@ -85,12 +112,15 @@ net::Task<Result<void>> Work::fetch_inputs(EntryPtr entry) {
         });
         download->reset();
         if (fetched.error().code == Code::kExhausted && others) {
+          entry->starved = true;  // those that wait for this one may hold what it waits for
+          wake_.set();
           wake_.reset();
           (void)co_await wake_.wait_for(net::Milliseconds(1000));
           continue;
         }
         co_return fail(std::move(fetched).error());
       }
+      entry->starved = false;
       // Shared, so that the worker owns what it uses.
       std::shared_ptr<store::BlobCache::Download> kept = std::move(*download);
       auto commit = [kept] { return kept->commit(); };

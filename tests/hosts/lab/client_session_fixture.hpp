@@ -191,8 +191,8 @@ class ClientSessionTest : public EngineFixture {
     if (remote) {
       served = std::make_unique<RemoteChannel>(std::move(served));
     }
-    loop_->spawn(serve(std::make_shared<ClientSession>(*loop_, *engine_, staging(),
-                                                       std::move(daemon), std::move(served))));
+    loop_->spawn(serve(std::make_shared<ClientSession>(
+        *loop_, *engine_, staging(), std::move(daemon), std::move(served), event_pause_)));
     return std::move(*near);
   }
   std::unique_ptr<RemoteClient> connect_remote() {
@@ -283,6 +283,7 @@ class ClientSessionTest : public EngineFixture {
 
   std::unique_ptr<GatedStaging> gated_;
   std::size_t asked_ = 0;
+  net::Milliseconds event_pause_{100};
   int sessions_ = 0;
 };
 

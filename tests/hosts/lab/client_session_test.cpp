@@ -143,6 +143,31 @@ TEST_F(ClientSessionTest, WhatWasRemovedUnsubmittedDoesNotCount) {
   });
 }
 
+TEST_F(ClientSessionTest, TheEndOfAJobIsToldWithoutAPause) {
+  event_pause_ = net::Milliseconds(3'600'000);
+  run([&]() -> net::Task<void> {
+    const auto job = co_await submit_doubling(100);  // no host: it waits
+    CO_ASSERT(job);
+    auto client = connect();
+    const auto follows = co_await ask(*client, wire::GetJob{*job, true});
+    CO_ASSERT(follows && follows->status == GOBLIN_OK);
+    auto first = co_await client->receive();
+    CO_ASSERT(first);
+    EXPECT_EQ(first->type, wire::FrameType::kEvent);
+    auto other = connect();
+    const auto cancelled = co_await ask(*other, wire::CancelJob{*job});
+    CO_ASSERT(cancelled && cancelled->status == GOBLIN_OK);
+    auto last = co_await client->receive();
+    CO_ASSERT(last);
+    const auto event = wire::decode_event(last->message);
+    CO_ASSERT(event);
+    EXPECT_EQ(event->status.state, wire::JobState::kCancelled);
+    client->close();
+    other->close();
+    CO_ASSERT_UNTIL(sessions_ == 0);
+  });
+}
+
 TEST_F(ClientSessionTest, EventsWaitForAClientThatDoesNotRead) {
   run([&]() -> net::Task<void> {
     const auto job = co_await submit_doubling(100);  // no host: it waits

@@ -112,7 +112,8 @@ class WorkTest : public RunnerFixture {
   }
   /// Makes everything that needs the loop of this run.
   void open() {
-    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", store::NamedBy::kBlake3, 64u << 20, [](const auto&) {}));
+    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", store::NamedBy::kBlake3, 64u << 20,
+                                               [](const auto&) {}));
     gate_ = std::make_unique<net::Event>(*loop_);
     gate_->set();
     arrived_ = std::make_unique<net::Event>(*loop_);
@@ -306,6 +307,23 @@ TEST_F(WorkTest, ALabNodeThatSendsNoBlobsLeavesFetchersToAnother) {
     auto done = [this] { return other_->results.contains(100); };
     EXPECT_TRUE(co_await other_->until(done));
     EXPECT_EQ(other_->results[100], GOBLIN_OK);
+    EXPECT_EQ(lab_->fetches, 3);
+  });
+}
+
+TEST_F(WorkTest, LargeInputsComeOneLeaseAfterAnother) {
+  run([&]() -> net::Task<void> {
+    open();
+    const std::int64_t large = (16 << 20) / 8;
+    // The first one's input does not come; small ones pass by, the second large one waits.
+    give(lab_, {lease(1, large), lease(2, large, lab_.get()), lease(3, 8, lab_.get())});
+    auto small = [this] { return lab_->results.contains(3); };
+    EXPECT_TRUE(co_await lab_->until(small));
+    EXPECT_EQ(lab_->fetches, 2);
+    work_->cancel(*lab_, {1});
+    auto done = [this] { return lab_->results.contains(2); };
+    EXPECT_TRUE(co_await lab_->until(done));
+    EXPECT_EQ(lab_->results[2], GOBLIN_OK);
     EXPECT_EQ(lab_->fetches, 3);
   });
 }
