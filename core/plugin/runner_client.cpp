@@ -30,6 +30,10 @@ using wire::FrameType;
 // A runner that has closed its socket but does not end is killed after so long.
 constexpr Milliseconds kEnd{2'000};
 
+/// Of an end of the socket that is not ours: the runner's own code never closes it. It is seen
+/// here, or by the runner, whichever looks first.
+Error socket_closed() { return {Code::kInternal, "the plugin closed its runner's socket"}; }
+
 std::string signal_text(int number) {
   const char* text = ::sigdescr_np(number);
   return "signal " + std::to_string(number) + " (" + (text == nullptr ? "unknown" : text) + ")";
@@ -53,8 +57,10 @@ Error explain(const ExitStatus& status) {
       return {Code::kUnavailable, "the runner could not confine itself, so it loaded nothing"};
     case kRunnerProtocol:
       return {Code::kInternal,
-              "the runner and this daemon do not understand each other; install "
-              "both from one version"};
+              "the runner was sent what it does not understand: install it and this daemon from "
+              "one version; if they are, the plugin has read from its runner's socket"};
+    case kRunnerSocket:
+      return socket_closed();
     default:
       return {Code::kInternal, "the plugin ended the process with exit status " +
                                    std::to_string(status.code) +
@@ -144,7 +150,7 @@ struct RunnerClient::State {
     } else if (frame.error().code == Code::kCorrupt) {
       self->kill({Code::kCorrupt, "the runner broke the protocol: " + frame.error().message});
     } else if (const auto done = co_await self->ended.wait_for(kEnd); !done) {
-      self->kill({Code::kInternal, "the plugin closed its runner's socket"});
+      self->kill(socket_closed());
     }
     co_await self->ended.wait();
     co_return fail(*self->error);

@@ -45,7 +45,8 @@ struct RunnerUsage {
 ///
 /// Errors of every request, beside a status inside the answer, which is the plugin's own:
 ///   kUnavailable  no answer within `deadline` (the runner is killed), or closed by us
-///   kInternal     the runner died: the message names signal or exit status
+///   kInternal     the runner died: the message names signal or exit status, or says that
+///                 the plugin closed the socket
 ///   kExhausted    the runner was killed by the system, most likely for memory
 ///   kCorrupt      the runner sent something that is no answer (it is killed)
 /// After any of them the runner is gone: every later request gives the same error.

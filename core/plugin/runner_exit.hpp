@@ -6,11 +6,11 @@
 namespace goblin::plugin {
 
 enum RunnerExit : int {
-  kRunnerDone = 0,        ///< the parent closed the socket
   kRunnerUsage = 212,     ///< not started by a daemon
-  kRunnerProtocol = 213,  ///< the parent sent something that is no request
+  kRunnerProtocol = 213,  ///< what came through the socket is no request
   kRunnerMemory = 214,    ///< no memory left for the runner itself
   kRunnerConfine = 215,   ///< a limit could not be set: nothing was loaded
+  kRunnerSocket = 216,    ///< the socket ended: its parent closed it, or a plugin did
 };
 
 /// The descriptor of a runner's socket.

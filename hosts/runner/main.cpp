@@ -29,6 +29,15 @@ namespace {
   std::_Exit(status);
 }
 
+/// What a failure at the socket means. Its end says nothing on stderr: it is how a parent that no
+/// longer needs its runner tells it.
+[[noreturn]] void leave_socket(const Error& error) {
+  if (error.code == Code::kUnavailable) {
+    leave(plugin::kRunnerSocket, "");
+  }
+  leave(plugin::kRunnerProtocol, error.message);
+}
+
 /// Requests on their way from the thread that reads to the one that works.
 class Inbox {
  public:
@@ -57,26 +66,23 @@ bool has_answer(wire::FrameType type) {
   return type != wire::FrameType::kSegmentMap && type != wire::FrameType::kSegmentUnmap;
 }
 
-/// Reads frames until the parent closes the socket. A cancellation overtakes what waits, but
+/// Reads frames until the socket ends. A cancellation overtakes what waits, but
 /// concerns only requests that were read before it.
 void read_frames(Socket& socket, Inbox& inbox, Cancellation& cancellation) {
   try {
     for (;;) {
       auto frame = socket.receive();
       if (!frame) {
-        leave(plugin::kRunnerProtocol, frame.error().message);
+        leave_socket(frame.error());
       }
-      if (!*frame) {
-        leave(plugin::kRunnerDone, "");
-      }
-      if ((*frame)->type == wire::FrameType::kCancelWork) {
+      if (frame->type == wire::FrameType::kCancelWork) {
         cancellation.cancelled = cancellation.received.load();
         continue;
       }
-      if (has_answer((*frame)->type)) {
+      if (has_answer(frame->type)) {
         ++cancellation.received;
       }
-      inbox.push(std::move(**frame));
+      inbox.push(std::move(*frame));
     }
   } catch (const std::bad_alloc&) {
     leave(plugin::kRunnerMemory, "no memory for a request");
@@ -87,9 +93,10 @@ void serve() {
   Socket socket(plugin::kRunnerSocketFd);
   Inbox inbox;
   Cancellation cancellation;
-  if (!socket.send(wire::FrameType::kRunnerHello,
-                   encode(wire::RunnerHello{GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR}))) {
-    leave(plugin::kRunnerDone, "");
+  if (auto sent = socket.send(wire::FrameType::kRunnerHello,
+                              encode(wire::RunnerHello{GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR}));
+      !sent) {
+    leave_socket(sent.error());
   }
   std::thread(read_frames, std::ref(socket), std::ref(inbox), std::ref(cancellation)).detach();
   Session session(cancellation);
@@ -105,7 +112,7 @@ void serve() {
     }
     if (*answer) {
       if (auto sent = socket.send((*answer)->type, (*answer)->message); !sent) {
-        leave(plugin::kRunnerProtocol, sent.error().message);
+        leave_socket(sent.error());
       }
     }
   }

@@ -11,8 +11,7 @@
 #include "core/net/ancillary.hpp"
 
 namespace goblin::runner {
-Result<bool> Socket::read_exactly(std::span<std::byte> out, std::vector<net::UniqueFd>& fds) {
-  const std::size_t wanted = out.size();
+Result<void> Socket::read_exactly(std::span<std::byte> out, std::vector<net::UniqueFd>& fds) {
   while (!out.empty()) {
     iovec part{out.data(), out.size()};
     alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int) * wire::kMaxFrameFds)> control;
@@ -33,23 +32,17 @@ Result<bool> Socket::read_exactly(std::span<std::byte> out, std::vector<net::Uni
       return fail(Code::kCorrupt, "too many descriptors with a frame");
     }
     if (n == 0) {
-      if (out.size() == wanted) {
-        return false;
-      }
-      return fail(Code::kCorrupt, "a frame was cut short");
+      return fail(Code::kUnavailable, "the socket was closed");
     }
     out = out.subspan(static_cast<std::size_t>(n));
   }
-  return true;
+  return {};
 }
 
-Result<std::optional<Incoming>> Socket::receive() {
+Result<Incoming> Socket::receive() {
   Incoming frame;
   std::array<std::byte, wire::kHeaderBytes> raw;
-  GOBLIN_TRY(const bool more, read_exactly(raw, frame.fds));
-  if (!more) {
-    return std::nullopt;
-  }
+  GOBLIN_TRY_VOID(read_exactly(raw, frame.fds));
   GOBLIN_TRY(const wire::FrameHeader header, wire::read_header(raw, wire::PeerState::kOpen));
   if (header.payload_bytes != 0) {
     return fail(Code::kCorrupt, "a runner takes no payload");
@@ -57,10 +50,7 @@ Result<std::optional<Incoming>> Socket::receive() {
   frame.type = static_cast<wire::FrameType>(header.type);
   frame.message.resize(header.message_bytes);
   if (header.message_bytes > 0) {
-    GOBLIN_TRY(const bool whole, read_exactly(frame.message, frame.fds));
-    if (!whole) {
-      return fail(Code::kCorrupt, "a frame was cut short");
-    }
+    GOBLIN_TRY_VOID(read_exactly(frame.message, frame.fds));
   }
   return frame;
 }

@@ -2,7 +2,7 @@
 // The runner's end of the socket: whole frames, blocking.
 #pragma once
 
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "core/net/unique_fd.hpp"
@@ -21,13 +21,15 @@ struct Incoming {
 class Socket {
  public:
   explicit Socket(int fd) : fd_(fd) {}
-  /// The next frame; none at the orderly end. kCorrupt for one that breaks the rules.
-  Result<std::optional<Incoming>> receive();
+  /// The next frame. kUnavailable when the socket has ended, at the peer's side or at ours, where a
+  /// plugin can close it or put another file in its place; kCorrupt for a frame that breaks the
+  /// rules.
+  Result<Incoming> receive();
+  /// kUnavailable as above.
   Result<void> send(wire::FrameType type, const wire::Bytes& message);
 
  private:
-  /// False when the peer has closed before the first byte.
-  Result<bool> read_exactly(std::span<std::byte> out, std::vector<net::UniqueFd>& fds);
+  Result<void> read_exactly(std::span<std::byte> out, std::vector<net::UniqueFd>& fds);
   int fd_;
 };
 

@@ -101,6 +101,12 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       ::shutdown(3, SHUT_RDWR);
       ::close(3);
       spin();
+    case kExecuteReplaceSocket:
+      ::dup2(STDIN_FILENO, 3);
+      return;
+    case kExecuteCloseSocketUnseen:
+      ::close(3);
+      spin();
     case kExecuteForgeAnswer: {
       const std::string garbage(64, 'x');
       [[maybe_unused]] const auto n = ::write(3, garbage.data(), garbage.size());

@@ -19,7 +19,9 @@ enum FaultyMode : std::int64_t {
   kExecuteMallocUnchecked,
   kExecuteThrow,
   kExecuteThrowInt,
-  kExecuteCloseSocket,
+  kExecuteCloseSocket,        ///< so that everybody sees it at once
+  kExecuteReplaceSocket,      ///< by another file, unseen until the answer
+  kExecuteCloseSocketUnseen,  ///< unseen until a frame comes
   kExecuteForgeAnswer,
   kExecuteFlushSubnormals,
   kExecuteExit3,
