@@ -83,12 +83,12 @@ TEST_F(ClientTest, PausedTimeDoesNotCountForDeadlines) {
     net::Event answered(*loop_);
     Result<wire::Executed> done = fail(Code::kInternal, "not run");
     auto work = [&]() -> net::Task<void> {
-      done = co_await (*client)->execute(batch(task(kHonest, *segment)), net::Milliseconds(400));
+      done = co_await (*client)->execute(batch(task(kHonest, *segment)), net::Milliseconds(2'000));
       answered.set();
     };
     loop_->spawn(work());
     // Longer than the deadline: a stopped process answers nothing.
-    EXPECT_FALSE(co_await answered.wait_for(net::Milliseconds(900)));
+    EXPECT_FALSE(co_await answered.wait_for(net::Milliseconds(2'200)));
     EXPECT_TRUE((*client)->alive());
     (*client)->resume();
     EXPECT_TRUE(co_await answered.wait_for(kLong));

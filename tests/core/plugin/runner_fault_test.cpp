@@ -3,6 +3,8 @@
 // happened; this process lives and no child is left.
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "goblin/abi/plugin.h"
 #include "tests/core/plugin/runner_fixture.hpp"
 #include "tests/testing/plugins/faulty_modes.hpp"
@@ -68,6 +70,16 @@ class Fault : public RunnerFixture {
       EXPECT_EQ(memory_.as<double>(kOutput)[3], 7.0);
     });
     return error;
+  }
+
+  /// True once a task that hangs or waits is inside the plugin.
+  net::Task<bool> computes() {
+    const auto end = loop_->now() + kLong;
+    const std::atomic_ref first(memory_.as<double>(kOutput)[0]);
+    while (first.load() == 0 && loop_->now() < end) {
+      co_await loop_->sleep(net::Milliseconds(1));
+    }
+    co_return first.load() != 0;
   }
 
   SharedMemory memory_;
@@ -242,13 +254,11 @@ TEST_F(Fault, CancelStopsTheRunningTaskAndThoseBehindIt) {
       running.set();
     };
     loop_->spawn(work());
-    // The runner answers nothing until it is cancelled, so the first cancellation may come before
-    // it has the request: go on until it has stopped.
-    bool stopped = co_await running.wait_for(net::Milliseconds(5));
-    while (!stopped) {
-      (*client)->cancel_work();
-      stopped = co_await running.wait_for(net::Milliseconds(5));
-    }
+    const bool began = co_await computes();
+    EXPECT_TRUE(began);
+    (*client)->cancel_work();
+    const bool stopped = co_await running.wait_for(kLong);
+    EXPECT_TRUE(stopped);
     CO_ASSERT_TRUE(done);
     EXPECT_EQ(done->tasks.at(0).status, GOBLIN_CANCELLED);
     EXPECT_EQ(done->tasks.at(0).message, "stopped as asked");
@@ -276,9 +286,11 @@ TEST_F(Fault, ARequestThatDoesNotStopWhenToldToIsKilledAfterTheGrace) {
         ended.set();
       };
       net::Task<void> running = work();
+      memory_.as<double>(kOutput)[0] = 0;
       running.start();
       if (!early) {
-        (void)co_await ended.wait_for(net::Milliseconds(50));
+        const bool began = co_await computes();
+        EXPECT_TRUE(began);
       }
       (*client)->cancel_work(net::Milliseconds(100));
       EXPECT_TRUE(co_await ended.wait_for(kLong));

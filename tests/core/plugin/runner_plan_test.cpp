@@ -61,7 +61,9 @@ class PlanTest : public RunnerFixture {
     auto opened = co_await client.plan_open(open_request(mode, segment), kLong);
     if (!opened) co_return "dead: " + opened.error().message;
     if (opened->status != GOBLIN_OK) co_return "open: " + opened->message;
-    auto planned = co_await client.plan_next({capacity(), 16}, net::Milliseconds(500));
+    // Only what hangs by intention is waited for briefly: a busy machine makes honest calls slow.
+    const auto deadline = mode == kNextHang ? net::Milliseconds(500) : kLong;
+    auto planned = co_await client.plan_next({capacity(), 16}, deadline);
     if (!planned) co_return "dead: " + planned.error().message;
     if (planned->status != GOBLIN_OK) co_return "next: " + planned->message;
     if (planned->tasks.size() != 1) co_return "next: no task";

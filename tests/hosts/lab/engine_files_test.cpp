@@ -82,7 +82,11 @@ TEST_F(EngineFilesTest, WhatIsStagedAndNeverSubmittedGoes) {
     EXPECT_TRUE(engine_->is_staged(file->number));
     EXPECT_THAT(staged_files(), SizeIs(1));
     const auto host = join("a");
-    const auto job = co_await submit_doubling(100);  // what is submitted in time stays
+    // What is submitted in time stays; a busy machine may be too late for that.
+    Result<std::uint64_t> job = fail(Code::kInternal, "not submitted");
+    for (int tries = 0; tries < 100 && !job; ++tries) {
+      job = co_await submit_doubling(100);
+    }
     CO_ASSERT(job);
     CO_ASSERT_UNTIL(!engine_->is_staged(file->number));
     CO_ASSERT_UNTIL(!host->leases.empty());

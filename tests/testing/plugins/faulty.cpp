@@ -7,6 +7,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -68,8 +69,10 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       return;
     }
     case kExecuteHang:
+      std::atomic_ref(y[0]).store(1);
       spin();
     case kExecuteWaitForCancel:
+      std::atomic_ref(y[0]).store(1);
       while (!device.cancelled()) {
         ::usleep(500);
       }

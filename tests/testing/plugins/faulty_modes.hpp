@@ -12,8 +12,8 @@ enum FaultyMode : std::int64_t {
   kExecuteCrash,
   kExecuteAbort,
   kExecuteOverflowStack,
-  kExecuteHang,
-  kExecuteWaitForCancel,
+  kExecuteHang,           ///< y[0] = 1 first, so that a test sees that it runs
+  kExecuteWaitForCancel,  ///< the same
   kExecuteExit,
   kExecuteTake16GiB,
   kExecuteMallocUnchecked,
