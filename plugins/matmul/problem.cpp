@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <string>
 
+#include "mixed.hpp"
+
 namespace goblin::matmul {
 namespace {
 
@@ -98,11 +100,10 @@ Result<Problem> make_problem(const Tensor& a, const Tensor& b, std::int64_t out_
   GOBLIN_TRY_VOID(check_operand(a, "a"));
   GOBLIN_TRY_VOID(check_operand(b, "b"));
   if (a.dtype() != b.dtype()) {
-    return fail(Code::kInvalidArgument,
-                "a is " + std::string(dtype_name(a.dtype())) + " and b is " +
-                    std::string(dtype_name(b.dtype())) +
-                    "; matmul does not mix dtypes: convert one to the other's, such as b = "
-                    "b.astype(a.dtype)");
+    return fail(Code::kInvalidArgument, "a is " + std::string(dtype_name(a.dtype())) +
+                                            " and b is " + std::string(dtype_name(b.dtype())) +
+                                            "; matmul does not mix dtypes: convert " +
+                                            conversion(a.dtype(), b.dtype()));
   }
   Problem p;
   p.in = a.dtype();
