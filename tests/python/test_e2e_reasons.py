@@ -95,7 +95,7 @@ def test_whoever_agreed_is_credited(lab: gg.LocalLab) -> None:
     assert sorted(host.accepted for host in explained.hosts) == [0, 1]
     assert sorted(host.confirmed for host in explained.hosts) == [0, 1]
     assert job.progress.hosts == 2
-    assert "0 accepted, 1 confirmed, 0 refused" in str(explained)
+    assert "0 accepted, 1 confirmed, computed" in str(explained)
     answer = e2e.ask(lab.network.lab, "explain", str(job.number))
     assert re.search(r"confirmed +1\n", answer.stdout), answer.stdout
 

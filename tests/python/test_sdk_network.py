@@ -82,7 +82,7 @@ def waiting(lab: gg.Lab, **more: Any) -> gg.Job:
         (lambda lab: lab.matmul(A, A.T, timeout=math.nan), ValueError, "^timeout is nan"),
         (lambda lab: lab.matmul(A, A.T, timeout=-1), ValueError, "^timeout is -1"),
         (lambda lab: lab.matmul(A, A.T, progress="yes"), TypeError, "^progress is 'yes' "),
-        (lambda lab: lab.matmul(A, A.T, out_dtype=np.float32), TypeError, "^out_dtype is "),
+        (lambda lab: lab.matmul(A, A.T, out_dtype="f33"), TypeError, "^out_dtype is "),
         (lambda lab: lab.matmul(A, A.T, replicas=2), ValueError, "only policy='replicate'"),
         (lambda lab: lab.job("x"), TypeError, "^number is 'x' "),
         (lambda lab: lab.job(1.0), TypeError, "^number is 1.0 "),
@@ -208,7 +208,7 @@ def test_the_extension_sends_nothing_that_ends_the_connection(connection: gg.Loc
 def test_connections_stay_in_their_process(connection: gg.LocalLab) -> None:
     job = connection.submit("matmul", a=A, b=A.T)
     for value in (connection, job):
-        with pytest.raises(TypeError, match=r"cannot be pickled: pass its address.*connect\(\)"):
+        with pytest.raises(TypeError, match=r"cannot be pickled: pass .*address.*connect\("):
             pickle.dumps(value)
     assert copy.copy(job).number == job.number
 

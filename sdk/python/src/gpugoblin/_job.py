@@ -9,12 +9,13 @@ import os
 import time
 import weakref
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
 from gpugoblin import _check, _dtypes, _files, _outputs, _overlap
 from gpugoblin._errors import (
+    ArgumentTypeError,
     GoblinError,
     JobCancelledError,
     NotFoundError,
@@ -30,10 +31,17 @@ if TYPE_CHECKING:
 
 _ENDED = (4, 5, 6)
 _SOON = 0.5  # seconds that a message may wait for what it wants to tell
+_AT_ONCE = 0.2  # the same for a picture of the job, which notebooks and debuggers ask for often
 
 
 class Job:
-    """A submitted computation. `Lab.submit` and `Lab.job` make it; any thread may use it."""
+    """A submitted computation. `Lab.submit` and `Lab.job` make it; any thread may use it.
+
+    `status`, `done`, `message`, `progress` and `cost` ask the lab node until the job has ended.
+    While it is being started again they wait for it, for the connection's `patience`, and raise
+    `UnavailableError` after that. `repr` and `print` never wait nor fail: what a lab node does not
+    answer at once is shown as last known.
+    """
 
     def __init__(
         self,
@@ -86,7 +94,7 @@ class Job:
 
     @property
     def cost(self) -> Cost:
-        """Bytes, operations, seconds and checks so far."""
+        """Bytes, operations, seconds and checks so far; `print` shows them with their units."""
         return Cost.of(self._refresh())
 
     def explain(self) -> Explanation:
@@ -305,13 +313,41 @@ class Job:
                     raise
                 self._client.result(self.number)  # waits for the lab node, offers the bytes again
 
+    def _look(self) -> str:
+        """Refreshes what is known if that is possible at once; else answers how old it is."""
+        if self._status["state"] in _ENDED:
+            return ""
+        try:
+            status = self._client.job_now(self.number, _AT_ONCE)
+        except NotFoundError:
+            return ", when last seen; the lab node has forgotten it"
+        except JobCancelledError:
+            return ", when last seen; the connection was closed"
+        except GoblinError:
+            status = None
+        if status is None:
+            return ", when last seen; the lab node does not answer just now"
+        self._status = status
+        return ""
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise ArgumentTypeError(
+            f"a job cannot be pickled: pass the lab node's address and the number {self.number}, "
+            f"and call gpugoblin.connect(address).job({self.number}) there"
+        )
+
     def __repr__(self) -> str:
+        old = self._look()
         state = STATES[self._status["state"]]
         progress = Progress.of(self._status)
-        why = f"; {progress.note}" if progress.note and state != "done" else ""
-        return f"<Job {self.number} {self.kind} {state}: {words(progress)}{why}>"
+        why = f"; {progress.note}" if progress.note and state not in ("done", "cancelled") else ""
+        return f"<Job {self.number} {self.kind} {state}: {words(progress)}{why}{old}>"
 
     def _repr_html_(self) -> str:
+        old = self._look()
         progress = Progress.of(self._status)
         state = STATES[self._status["state"]]
         shapes = ", ".join(
@@ -320,7 +356,7 @@ class Job:
         )
         note = f"<br>{html.escape(progress.note)}" if progress.note else ""
         return (
-            f"<div><b>Job {self.number}</b> {html.escape(self.kind)} — {state}<br>"
+            f"<div><b>Job {self.number}</b> {html.escape(self.kind)} — {state}{old}<br>"
             f"<progress max='1' value='{progress.fraction:.4f}'></progress> "
             f"{html.escape(words(progress))}<br>{html.escape(shapes)}{note}</div>"
         )

@@ -20,10 +20,12 @@ class Show(Protocol):
 def words(progress: Progress) -> str:
     """Everything but the bar, in one line."""
     total = str(progress.tasks) if progress.planned else f"{progress.tasks}+"
-    parts = [f"{progress.accepted}/{total} tasks"]
-    if progress.gflops > 0:
+    known = progress.tasks or progress.planned
+    parts = [f"{progress.accepted}/{total} tasks" if known else "not planned yet"]
+    if progress.gflops >= 0.05:
         parts.append(f"{progress.gflops:.1f} GFLOP/s")
-    parts.append(f"{progress.checked} checked")
+    if known:
+        parts.append(f"{progress.checked} checked")
     if progress.refused:
         parts.append(f"{progress.refused} refused")
     parts.append(f"{progress.hosts} host{'' if progress.hosts == 1 else 's'}")

@@ -7,8 +7,36 @@ from dataclasses import dataclass
 from typing import Any
 
 STATES = {1: "queued", 2: "running", 3: "finishing", 4: "done", 5: "failed", 6: "cancelled"}
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
 _OPEN = ("queued", "running", "finishing")
 POLICIES = {0: "default", 1: "algebraic", 2: "validator", 3: "replicate"}
+
+
+def size_text(count: int) -> str:
+    """Bytes for people: "512 B", "3.8 MiB"."""
+    value, step = float(count), 0
+    while value >= 1024 and step < len(_BINARY) - 1:
+        value, step = value / 1024, step + 1
+    return f"{value:.0f} B" if step == 0 else f"{value:.1f} {_BINARY[step]}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A duration for people: "27 µs", "14.6 ms", "2.31 s", "1 h 05 min"."""
+    if 0 < seconds < 0.9995e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    if seconds < 0.9995:
+        return f"{seconds * 1e3:.3g} ms"
+    if seconds < 119.5:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
+
+
+def flops_text(flops: float) -> str:
+    """Floating-point operations for people: "128 FLOP", "2.5 GFLOP"."""
+    unit, factor = next(((u, f) for u, f in reversed(_DECIMAL) if flops >= 0.9995 * f), _DECIMAL[0])
+    return f"{flops / factor:.3g} {unit}FLOP"
 
 
 @dataclass(frozen=True)
@@ -80,6 +108,24 @@ class Cost:
             checks=status["results_checked"],
             refused=status["results_refused"],
             recomputed=status["recomputed"],
+        )
+
+    def __str__(self) -> str:
+        return f"{self.work()}; {self.trust()}"
+
+    def work(self) -> str:
+        """Time, operations and bytes, with their units."""
+        return (
+            f"{seconds_text(self.seconds)}, {flops_text(self.flops)}, hosts computed "
+            f"{seconds_text(self.compute_seconds)}, {size_text(self.bytes_sent)} sent to them, "
+            f"{size_text(self.bytes_received)} received"
+        )
+
+    def trust(self) -> str:
+        """What became of the results."""
+        return (
+            f"{self.checks} results checked, {self.refused} refused, {self.recomputed} computed "
+            f"again, checks took {seconds_text(self.check_seconds)}"
         )
 
 
@@ -165,25 +211,36 @@ class Explanation:
         policy = f"{self.policy} ({self.replicas})" if self.policy == "replicate" else self.policy
         lines = [
             f"job {self.job}: {self.kind}, {self.state}, policy {policy}",
-            f"  {self.cost.checks} results checked, {self.cost.refused} refused, "
-            f"{self.cost.recomputed} computed again",
+            f"  {self.cost.work()}",
+            f"  {self.cost.trust()}",
         ]
         if self.note:
             lines.insert(1, f"  {'waits' if self.state in _OPEN else self.state}: {self.note}")
-        lines += [f"  {name}: {value}" for name, value in self.plan.items()]
         for host in self.hosts:
             note = f"; quarantined: {host.reason}" if host.quarantined else ""
+            rare = {
+                "confirmed": host.confirmed,
+                "refused": host.refused,
+                "failed": host.failed,
+            }
             lines.append(
                 f"  host {host.host[:16]}: {host.accepted} accepted, "
-                f"{host.confirmed} confirmed, {host.refused} refused, "
-                f"{host.failed} failed, {host.compute_seconds:.2f} s{note}"
+                + "".join(f"{count} {what}, " for what, count in rare.items() if count)
+                + f"computed {seconds_text(host.compute_seconds)}{note}"
             )
         for item in self.incidents[:20]:
             detail = f": {item.detail}" if item.detail else ""
             lines.append(f"  task {item.task} on {item.host[:16]}: {item.what}{detail}")
         if self.incident_count > 20:
             lines.append(f"  … {self.incident_count - 20} more")
+        lines += [f"  {name}: {_with_unit(name, value)}" for name, value in self.plan.items()]
         return "\n".join(lines)
+
+
+def _with_unit(name: str, value: str) -> str:
+    """A line of the plan: what its name says are bytes, for people."""
+    counts = "bytes" in name or "memory" in name
+    return size_text(int(value)) if counts and value.isdecimal() else value
 
 
 @dataclass(frozen=True)
