@@ -11,4 +11,5 @@ with gg.local(hosts=2) as lab:  # or gg.connect() to a lab node
     job = lab.submit("matmul", a=a, b=b)  # lab.matmul(a, b) does this and the next in one call
     c = job.result(progress=True)
     print(job.explain())
+
 print("largest difference to NumPy:", np.abs(c - a @ b).max())

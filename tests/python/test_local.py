@@ -6,6 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -429,13 +430,36 @@ def test_a_killed_program_leaves_no_process(tmp_path: Path) -> None:
 
 
 def test_a_daemon_that_does_not_start(tmp_path: Path) -> None:
-    with pytest.raises(gg.UnavailableError, match=r"local lab ended[\s\S]*no\.such\.key"):
+    with pytest.raises(gg.InvalidArgumentError, match=r"^the local lab refuses .*no\.such\.key"):
         gg.local(hosts=1, lab_options={"no.such.key": 1}, directory=tmp_path)
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(gg.UnavailableError, match=r"local host-0 ended[\s\S]*memory"):
+    with pytest.raises(gg.InvalidArgumentError, match=r"host-0 refuses .*memory = '1MiB'.*64\.0"):
         gg.local(hosts=1, memory="1MiB", directory=tmp_path)
     with pytest.raises(gg.InvalidArgumentError, match="has no 'nonsense'"):
         gg.local(hosts=1, host_options=[{"nonsense": 1}], directory=tmp_path)
+    false = Path("/bin/false")
+    with pytest.raises(gg.UnavailableError, match=r"local host-0 ended while it started; its log"):
+        gg.local(hosts=1, host_options=[{"program": false}], directory=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=4096)
+    monkeypatch.setattr("gpugoblin._daemons.shutil.disk_usage", lambda path: usage)
+    full = r"local host-0 ended while it started: 4096 bytes are free on the disk of .*directory="
+    with pytest.raises(gg.ExhaustedError, match=full):
+        gg.local(hosts=1, host_options=[{"program": "/bin/false"}], directory=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_network_is_not_entered_again() -> None:
+    lab = gg.local(hosts=1, memory="64MiB")
+    with lab:
+        pass
+    with pytest.raises(gg.UnavailableError, match=r"\(closed\)> cannot be used any more"), lab:
+        pass
+    with pytest.raises(gg.JobCancelledError, match=r"this connection was closed: .* local\(\)"):
+        lab.jobs()
 
 
 def test_hosts_do_not_change_the_bits() -> None:

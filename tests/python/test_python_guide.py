@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import codeop
 import contextlib
 import io
 import re
@@ -33,6 +34,20 @@ def run(code: str, names: dict[str, Any]) -> str:
 
 def test_the_first_lines() -> None:
     assert float(run(snippets(GUIDE)[0], {})) < 0.1
+
+
+def test_examples_can_be_pasted_into_a_prompt() -> None:
+    """There a block ends with an empty line, and nothing may follow it before."""
+    researchers = (ROOT / "README.md").read_text().split("## Five minutes: researchers")[1]
+    first = (ROOT / "examples" / "first_matmul.py").read_text()
+    for code in (snippets(GUIDE)[0], snippets(researchers)[0], first):
+        compiler = codeop.CommandCompiler()
+        typed: list[str] = []
+        for line in [*code.splitlines(), ""]:
+            typed.append(line)
+            if compiler("\n".join(typed), "prompt", "single") is not None:
+                typed = []
+        assert not typed
 
 
 def test_the_lines_about_jobs() -> None:

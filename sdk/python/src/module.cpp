@@ -38,7 +38,9 @@ void check_usable(const Client& client) {
            "gpugoblin.connect() again"});
   }
   if (client.is_closed()) {
-    raise({Code::kCancelled, "this connection was closed: call gpugoblin.connect() again"});
+    raise({Code::kCancelled,
+           "this connection was closed: call gpugoblin.connect() again; a network of local() ended "
+           "with its connection, and what was not fetched with it"});
   }
 }
 

@@ -116,6 +116,11 @@ def parameter(name: str, value: Any) -> int | float:
 def as_numpy(name: str, value: Any) -> tuple[npt.NDArray[Any], int | None]:
     """A view of the value's memory where there is one, and its wire dtype where NumPy has none."""
     what = f"argument '{name}'"
+    if isinstance(value, (bytes, bytearray)):
+        raise DTypeError(
+            f"{what} is {type(value).__name__}: pass a path as text, os.fsdecode(path), and data "
+            "as numbers, for instance np.frombuffer(data, np.uint8)"
+        )
     if isinstance(value, np.ma.MaskedArray):
         raise DTypeError(f"{what} is masked: fill it first, for instance a.filled(0)")
     if isinstance(value, np.ndarray):

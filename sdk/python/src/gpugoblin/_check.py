@@ -8,12 +8,13 @@ its value and what is expected.
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import operator
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,12 +45,13 @@ def _wrong_type(name: str, value: Any, expected: str) -> ArgumentTypeError:
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """A whole number from `low` to `high`; NumPy's count, bools do not."""
     span = f"at least {low}" if high is None else f"between {low} and {high}"
+    wanted = f"a whole number {'of ' if high is None else ''}{span}"
     if isinstance(value, (bool, np.bool_)):
-        raise _wrong_type(name, value, f"a whole number {span}")
+        raise _wrong_type(name, value, wanted)
     try:
         number = operator.index(value)
     except TypeError:
-        raise _wrong_type(name, value, f"a whole number {span}") from None
+        raise _wrong_type(name, value, wanted) from None
     if number < low or number > (LARGEST if high is None else high):
         need = f"must be {span}" if high is None else f"must lie {span}"
         raise InvalidArgumentError(f"{name} is {shown(number)}, but {need}")
@@ -110,12 +112,13 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
     if not isinstance(value, str):
         raise _wrong_type(name, value, f"one of {listed}")
     if value not in options:
-        raise InvalidArgumentError(f"{name} is {shown(value)}; it is one of {listed}")
+        hint = close_to(value, options)
+        raise InvalidArgumentError(f"{name} is {shown(value)}; it is one of {listed}{hint}")
     return value
 
 
 def path(name: str, value: Any) -> Path:
-    """A path that the system can open and the protocol can carry, as it was given."""
+    """A path that the system can open and the protocol can carry; "~" is the home directory."""
     if not isinstance(value, (str, os.PathLike)):
         raise _wrong_type(name, value, "a path as str or pathlib.Path")
     plain = os.fspath(value)
@@ -126,6 +129,8 @@ def path(name: str, value: Any) -> Path:
     if "\0" in plain:
         raise InvalidArgumentError(f"{name} is {shown(plain)}, which holds a NUL: no file has it")
     found = Path(plain)
+    if found.parts[:1] and found.parts[0].startswith("~"):  # of an unknown user it stays
+        found = Path(os.path.expanduser(plain))  # noqa: PTH111 - Path's own raises for such a user
     try:
         size = len(os.fsencode(found.absolute()))
     except UnicodeEncodeError:
@@ -151,6 +156,12 @@ def size(name: str, value: Any) -> str | int:
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise _wrong_type(name, value, 'bytes as a whole number, or words such as "256MiB"')
     return integer(name, value, 0)
+
+
+def close_to(value: str, options: Iterable[str]) -> str:
+    """What was probably meant, as the end of a message; empty when nothing is near."""
+    near = difflib.get_close_matches(value.lower(), list(options), 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def mapping(name: str, value: Any, expected: str) -> Mapping[Any, Any]:

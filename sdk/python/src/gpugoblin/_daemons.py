@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import re
 import select
+import shutil
 import signal
 import threading
 import time
@@ -15,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from gpugoblin import _core
-from gpugoblin._errors import GoblinError, UnavailableError
+from gpugoblin._errors import ExhaustedError, GoblinError, InvalidArgumentError, UnavailableError
 
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 _READY_FD = 3
+_LEAST_ROOM = 1 << 20  # bytes of disk, with less of which no daemon can keep its state
 
 
 class Spawner:
@@ -114,6 +117,12 @@ class Daemon:
                     texts.append("\n".join(text.splitlines()[-lines:]))
         return "\n".join(texts) or "(nothing was logged)"
 
+    def _printed(self) -> str:
+        try:
+            return self.output.read_text(errors="replace")
+        except OSError:
+            return ""
+
     def start(self, extra: Sequence[str] = ()) -> None:
         """Starts it without waiting; `ready` waits."""
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -132,6 +141,10 @@ class Daemon:
 
         Raises
         ------
+        InvalidArgumentError
+            It refuses a setting.
+        ExhaustedError
+            Its disk is full.
         UnavailableError
             With the end of its log when it ends or stays silent instead.
         """
@@ -186,6 +199,17 @@ class Daemon:
         self._pidfd = -1
 
     def _failure(self, what: str) -> GoblinError:
+        refused = re.search(r"^goblin: command line: (.*)$", self._printed(), re.MULTILINE)
+        if refused:
+            return InvalidArgumentError(f"the local {self.name} refuses a setting: {refused[1]}")
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(self.directory).free
+            if free < _LEAST_ROOM:
+                return ExhaustedError(
+                    f"the local {self.name} {what}: {free} bytes are free on the disk of "
+                    f"{self.directory}; make room there, or name another directory=; its log:\n"
+                    f"{self.log_text()}"
+                )
         return UnavailableError(f"the local {self.name} {what}; its log:\n{self.log_text()}")
 
 

@@ -30,6 +30,7 @@ class RawFile:
     path : str or Path
     shape : sequence of int
     dtype : NumPy's dtype or its name, or ``"bf16"``
+        As NumPy reads it: ``"i8"`` has 8 bytes, ``"int8"`` one.
     offset : int
         Bytes before the first element.
     """
@@ -192,6 +193,15 @@ def npy_view(name: str, path: Path) -> FileView | npt.NDArray[Any]:
     """A .npy file as an argument: in place, or mapped where its byte order is foreign."""
     what = f"argument '{name}'"
     path = path.absolute()
+    if path.suffix == ".npz":
+        raise InvalidArgumentError(
+            f"{what}: {path} is an archive of several arrays: pass one of them, such as "
+            "np.load(path)['name'], or save it by itself with np.save"
+        )
+    if path.is_dir():
+        raise InvalidArgumentError(
+            f"{what}: {path} is no regular file but a directory: name a file in it"
+        )
     if path.suffix != ".npy":
         raise InvalidArgumentError(
             f"{what}: {path} does not end in .npy (text is taken for the path of a file); describe "
@@ -200,14 +210,16 @@ def npy_view(name: str, path: Path) -> FileView | npt.NDArray[Any]:
     size = _size(what, path)
     try:
         with path.open("rb") as file:
-            shape, fortran, dtype = read_npy_header(what, file)
+            shape, fortran, dtype = read_npy_header(f"{what}: {path}", file)
             offset = file.tell()
     except OSError as error:
         raise unusable(what, path, error) from error
     number = _dtypes.number_of(dtype, what)
     item = _dtypes.itemsize(number)
     if any(n < 0 for n in shape):
-        raise InvalidArgumentError(f"{what}: not a .npy file: its shape is {_check.shown(shape)}")
+        raise InvalidArgumentError(
+            f"{what}: {path}: not a .npy file: its shape is {_check.shown(shape)}"
+        )
     needed = offset + math.prod(shape) * item
     if size < needed:
         raise InvalidArgumentError(

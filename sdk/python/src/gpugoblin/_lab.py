@@ -14,11 +14,16 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+import numpy.typing as npt
+
 from gpugoblin import _check, _core, _outputs, _overlap, _submission
 from gpugoblin._arrays import Operand, is_number, operand, parameter
 from gpugoblin._errors import (
     ArgumentTypeError,
+    GoblinError,
+    InvalidArgumentError,
     JobCancelledError,
+    NotFoundError,
     TimeoutError,
     UnavailableError,
 )
@@ -71,7 +76,7 @@ class Lab:
         *,
         policy: str | None = None,
         replicas: int | None = None,
-        out_dtype: str | None = None,
+        out_dtype: npt.DTypeLike | None = None,
         progress: bool = True,
         timeout: float | None = None,
         weight: int = 1,
@@ -81,24 +86,27 @@ class Lab:
         Parameters
         ----------
         a, b : array_like, shapes (…, m, k) or (k,) and (…, k, n) or (k,), of one dtype
-            NumPy arrays of any strides, memory maps, paths of .npy files, `RawFile`, torch tensors,
+            bool, integers of 8 to 64 bits, f16, bf16, f32, f64, c64 or c128. NumPy arrays of any
+            strides and byte order, memory maps, paths of .npy files, `RawFile`, torch tensors,
             DLPack. What lies in a file is not copied and may be larger than memory.
         out : ndarray, memmap, path of a .npy file to make, or RawFile, optional
-            Where the result goes; a file is written by the lab node itself.
+            Where the result goes, of its shape and dtype and apart from `a` and `b`; a file is
+            written by the lab node itself.
         policy : {"algebraic", "validator", "replicate"}, optional
             How every tile is checked. "algebraic", the default, is Freivalds' check and exact
             entries: what escapes lies below the bound of rounding, in few entries. "validator" and
             "replicate" compare every bit of what others computed.
         replicas : int, optional
             How many independent hosts must agree, 2 to 16, with ``policy="replicate"``.
-        out_dtype : str, optional
-            "f32" for f16 and bf16 operands, "i8" for i8; else that of NumPy (i32 for i8).
+        out_dtype : str or dtype, optional
+            "f32" (or np.float32) for f16 and bf16 operands, "i8" (np.int8) for i8. By default that
+            of the operands, as in NumPy; but i32 for i8.
         progress : bool
             Show a progress bar on a terminal or in a notebook.
         timeout : float, optional
-            Seconds, after which the job is cancelled.
+            Seconds, after which the job is cancelled; for ever by default.
         weight : int
-            Share beside other jobs, 1 to 1000.
+            Share beside other jobs, 1 to 1000: twice the weight gets twice the hosts' time.
 
         Returns
         -------
@@ -107,17 +115,29 @@ class Lab:
 
         Raises
         ------
-        InvalidArgumentError, DTypeError
+        InvalidArgumentError, DTypeError, NotFoundError
             Names the argument and what to do; nothing was computed.
-        JobFailedError, TimeoutError, UnavailableError
+        JobFailedError
+            The hosts could not compute it; says why.
+        TimeoutError
+            After `timeout`; says why it took so long.
+        UnavailableError
+            The lab node stays away.
+        ExhaustedError
+            The lab node's disk is too small for the arrays.
         KeyboardInterrupt
             The job was cancelled.
+
+        Examples
+        --------
+        >>> c = lab.matmul(a, b)
+        >>> lab.matmul("a.npy", "b.npy", out="c.npy", policy="replicate", replicas=3)
         """
         _check.flag("progress", progress)
         timeout = _check.optional_seconds("timeout", timeout)
         args: dict[str, Any] = {"a": a, "b": b}
         if out_dtype is not None:
-            args["out_dtype"] = _submission.out_dtype_number(out_dtype)
+            args["out_dtype"] = _submission.dtype_number("out_dtype", out_dtype)
         job = self.submit(
             "matmul", policy=policy, replicas=replicas, weight=weight, out=out, args=args
         )
@@ -161,7 +181,8 @@ class Lab:
         args : mapping, optional
             Arguments whose names are taken here, such as "policy".
         **arrays_and_numbers
-            The kind's arguments by name. Python's and NumPy's numbers are numbers; all else is an
+            The kind's arguments by name. Python's and NumPy's numbers are numbers; a dtype or its
+            name is one for an argument whose name ends so (``out_dtype="f32"``); all else is an
             array.
 
         Returns
@@ -174,11 +195,30 @@ class Lab:
         InvalidArgumentError, DTypeError, NotFoundError
             Names the argument, its value and what to do. Sizes are checked before anything large
             is copied.
+
+        Examples
+        --------
+        >>> job = lab.submit("matmul", a=a, b=b, out_dtype="f32", out="c.npy")
+        >>> c = job.result(timeout=3600, progress=True)
         """
         _check.text("kind", kind, 'its name, such as "matmul" or "matmul/1"')
         policy_number, count = _submission.check_policy(policy, replicas)
         share = _submission.check_weight(weight)
         named = _submission.arguments(args, arrays_and_numbers)
+        try:
+            return self._submit(kind, named, (policy_number, count, share), out)
+        except (InvalidArgumentError, NotFoundError):
+            # A misspelt name explains more than what its value, taken for an array, is refused for.
+            why = self._misspelt(kind, named)
+            if why:
+                raise InvalidArgumentError(why) from None
+            raise
+
+    def _submit(
+        self, kind: str, given: Mapping[str, Any], how: tuple[int, int, int], out: Any
+    ) -> Job:
+        named = _submission.with_dtypes(given)
+        policy_number, count, share = how
         operands = [operand(n, v) for n, v in named.items() if not is_number(v)]
         numbers = {n: parameter(n, v) for n, v in named.items() if is_number(v)}
         if self._is_local:
@@ -267,6 +307,10 @@ class Lab:
                     )
 
     def __enter__(self) -> Self:
+        if self._closed:
+            raise UnavailableError(
+                f"{self!r} cannot be used any more: call gpugoblin.connect() or local() again"
+            )
         return self
 
     def __exit__(
@@ -354,6 +398,19 @@ class Lab:
         finally:
             for digest in digests:
                 self._client.unserve(digest)
+
+    def _misspelt(self, kind: str, named: Mapping[str, Any]) -> str:
+        """Which name of an argument is misspelt; "" if none is, or nobody can tell."""
+        name, _, version = kind.partition("/")
+        try:
+            found = [k for k in self.kinds() if k.name == name]
+        except GoblinError:
+            return ""
+        if version:
+            found = [k for k in found if str(k.version) == version]
+        if not found:
+            return ""
+        return _submission.misspelt(named, max(found, key=lambda k: k.version))
 
     def _words_of_hosts(self, job: int, said: str) -> str:
         """What hosts say of a job that failed, to be added to what the lab node `said`."""

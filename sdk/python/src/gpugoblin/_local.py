@@ -230,7 +230,10 @@ def local(
     Raises
     ------
     InvalidArgumentError
-        Names the argument; a plugin's file that is none, or none for this release, too.
+        Names the argument; a plugin's file that is none, or none for this release, too; a setting
+        that a process refuses, such as less than 64 MiB of ``memory``.
+    ExhaustedError
+        The disk of ``directory`` is full.
     NotFoundError
         The program `goblin`, or a plugin's file, is missing.
     UnavailableError

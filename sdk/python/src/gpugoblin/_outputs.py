@@ -35,6 +35,12 @@ class Expected:
         """Bytes of its elements."""
         return int(np.prod(self.shape, dtype=object)) * _dtypes.itemsize(self.dtype)
 
+    def empty(self) -> str:
+        """What makes room for it, for messages: "np.empty((2, 3), np.float32)"."""
+        bf16 = self.dtype == _dtypes.BFLOAT16
+        name = "ml_dtypes.bfloat16" if bf16 else f"np.{_dtypes.numpy_dtype(self.dtype).name}"
+        return f"np.empty({self.shape}, {name})"
+
     def text(self) -> str:
         """For messages: "shape (2, 3) of f32"."""
         return f"shape {self.shape} of {_dtypes.NAMES[self.dtype]}"
@@ -168,7 +174,8 @@ def _same(expected: Expected, shape: tuple[int, ...], dtype: int) -> None:
     if shape != expected.shape or dtype != expected.dtype:
         raise InvalidArgumentError(
             f"out has shape {shape} of {_dtypes.NAMES[dtype]}, but the result '{expected.name}' "
-            f"has {expected.text()}: pass a place of that shape and type"
+            f"has {expected.text()}: pass a place of that shape and type, such as "
+            f"{expected.empty()}"
         )
 
 
@@ -191,7 +198,7 @@ def _array_target(expected: Expected, out: Any) -> Target:
         remedy = (
             "open the memory map with mode 'r+'"
             if isinstance(array, np.memmap)
-            else f"pass one that may be written, such as np.empty({expected.shape}, …)"
+            else f"pass one that may be written, such as {expected.empty()}"
         )
         raise InvalidArgumentError(f"out is read-only: {remedy}")
     if _overlap.repeats(array):

@@ -125,7 +125,8 @@ def nobody(place: Place, why: str) -> str:
             f"no lab node answers at {place.host}:{place.port} ({why}); is it running, and does "
             "its firewall let this machine in?"
         )
+    elsewhere = "" if "/" in place.text else " (of another machine: host:port#pin)"
     return (
         f"no lab node answers at '{place.socket}' ({why}); start one with `goblin lab run`, name "
-        "another address, or start a whole network here with gpugoblin.local()"
+        f"another address{elsewhere}, or start a whole network here with gpugoblin.local()"
     )

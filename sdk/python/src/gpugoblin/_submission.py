@@ -11,11 +11,14 @@ import numpy as np
 
 from gpugoblin import _check, _core, _outputs
 from gpugoblin._arrays import Operand, is_number
-from gpugoblin._dtypes import NUMBERS
+from gpugoblin._dtypes import NUMBERS, parse
 from gpugoblin._errors import DTypeError, InvalidArgumentError
+from gpugoblin._records import KindInfo
 
 STAGED, FILE, BLOB = 1, 2, 3
 _POLICIES = {"default": 0, "algebraic": 1, "validator": 2, "replicate": 3}
+_OPTIONS = ("policy", "replicas", "weight", "out")
+_OF_RESULT = ("timeout", "progress")
 _NAMED = ("algebraic", "validator", "replicate")
 
 
@@ -78,8 +81,8 @@ def check_policy(policy: str | None, replicas: int | None) -> tuple[int, int]:
         )
     if replicas is not None:
         raise InvalidArgumentError(
-            f"replicas is {_check.shown(replicas)}, which only policy='replicate' uses, "
-            f"not {policy!r}"
+            f"replicas is {_check.shown(replicas)}, which only policy='replicate' uses: pass "
+            "that, too, or leave replicas out"
         )
     return _POLICIES[named], 0
 
@@ -89,11 +92,61 @@ def check_weight(weight: int) -> int:
     return _check.integer("weight", weight, 1, 1000)
 
 
-def out_dtype_number(name: str) -> int:
-    """The number of a dtype that is named as the network does."""
-    if not isinstance(name, str) or name not in NUMBERS:
-        raise DTypeError(f"out_dtype is {_check.shown(name)}; it is one of {', '.join(NUMBERS)}")
-    return NUMBERS[name]
+def dtype_number(name: str, value: Any) -> int:
+    """The wire's number of a dtype, named as the network does ("f32") or as NumPy does.
+
+    "i8", "u8" and "f16", which NumPy reads otherwise, are the network's: numbers of bits.
+    """
+    if isinstance(value, str) and value in NUMBERS:
+        return NUMBERS[value]
+    try:
+        if value is not None:  # NumPy's float64
+            return parse(value, name)
+    except DTypeError:
+        pass
+    raise DTypeError(
+        f"{name} is {_check.shown(value)}; it is one of {', '.join(NUMBERS)}, or a dtype of NumPy"
+    )
+
+
+def with_dtypes(named: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments whose name says that they are a dtype, as the numbers that kinds take.
+
+    One that is None is left out: the kind's default holds. Numbers stay.
+    """
+    found = dict(named)
+    for name, value in named.items():
+        if not name.endswith("dtype") or is_number(value):
+            continue
+        if value is None:
+            del found[name]
+        elif isinstance(value, (str, type, np.dtype)):
+            found[name] = dtype_number(name, value)
+    return found
+
+
+def misspelt(named: Mapping[str, Any], kind: KindInfo) -> str:
+    """Which name of an argument is misspelt, and what was probably meant; "" if none is.
+
+    Unknown names are, that are near a known one or an option, or that have a word as their value.
+    """
+    known = [a.name for a in kind.arrays] + [n.name for n in kind.numbers]
+    for name, value in named.items():
+        if name in known:
+            continue
+        if name in _OF_RESULT:
+            return f"submit() takes no '{name}', it answers at once: pass it to job.result()"
+        hint = _check.close_to(name, [*known, *_OPTIONS])
+        word = isinstance(value, str) and not value.endswith(".npy")
+        if not hint and not word:
+            continue
+        return (
+            f"{kind.name}/{kind.version} has no argument '{name}'; its arrays are: "
+            f"{', '.join(a.name for a in kind.arrays) or 'none'}; its numbers: "
+            f"{', '.join(n.name for n in kind.numbers) or 'none'}; every kind takes "
+            f"{', '.join(_OPTIONS)}{hint}"
+        )
+    return ""
 
 
 def arguments(args: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[str, Any]:
