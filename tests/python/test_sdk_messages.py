@@ -77,6 +77,37 @@ def test_i8_is_eight_bits_for_out_dtype_and_none_is_the_default(lab: gg.LocalLab
         lab.submit("matmul", a=A, b=A.T, out_dtype="f33")
 
 
+@pytest.mark.parametrize(
+    ("dtype", "says"),
+    [
+        (
+            ">f4",
+            r"dtype '>f4', which is of the other byte order: pass np\.memmap\(path, '>f4', 'r'",
+        ),
+        (np.dtype(np.int64).newbyteorder(), r"'>i8', which is of the other byte order"),
+        ("f32", r"'f32' is not what NumPy calls this dtype: write 'float32'"),
+        ("f16", r"'f16' is not what NumPy calls this dtype: write 'float16'"),  # NumPy's float128
+        ("u64", r"write 'uint64'"),
+        ("zz", r"'zz' is no dtype: write it as NumPy does"),
+        (object, r"dtype object, which the network does not compute with"),
+    ],
+)
+def test_raw_files_have_numpys_dtypes(dtype: npt.DTypeLike, says: str) -> None:
+    with pytest.raises(gg.DTypeError, match=rf"^RawFile.*{says}"):
+        gg.RawFile("a.bin", 4, dtype)
+
+
+def test_what_raw_files_look_like(lab: gg.LocalLab, tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    A.astype(">f4").tofile(path)
+    foreign = np.memmap(path, ">f4", "r", 0, A.shape)  # what the message says to pass
+    np.testing.assert_array_equal(lab.matmul(foreign, A.T, progress=False), A @ A.T)
+    for dtype, name in (("i8", "int64"), (np.int8, "int8"), ("f2", "float16"), ("bf16", "bf16")):
+        file = gg.RawFile(path, (2, 3), dtype, 8)
+        assert repr(file) == f"RawFile({str(path)!r}, (2, 3), {name!r}, offset=8)"
+        assert eval(repr(file), {"RawFile": gg.RawFile}) == file
+
+
 def test_bytes_are_neither_paths_nor_numbers() -> None:
     with pytest.raises(gg.DTypeError, match=r"is bytes: .*os\.fsdecode.*np\.frombuffer"):
         _arrays.operand("a", b"a.npy")

@@ -115,15 +115,35 @@ def storage_dtype(number: int) -> np.dtype[Any]:
 
 
 def parse(dtype: npt.DTypeLike | str, what: str) -> int:
-    """The wire's number of what a user calls a dtype: NumPy's words, "bf16" or "bfloat16"."""
+    """The wire's number of what a user calls a dtype: NumPy's words, "bf16" or "bfloat16".
+
+    Raises
+    ------
+    DTypeError
+        For what is no dtype of NumPy, one that the network does not compute with, and one of
+        another byte order than this machine's: nothing but the elements goes to the lab node.
+    """
     if isinstance(dtype, str) and dtype in ("bf16", "bfloat16"):
         return BFLOAT16
+    ours = NUMBERS.get(dtype) if isinstance(dtype, str) else None
     try:
-        return number_of(np.dtype(dtype), what)
-    except DTypeError:
-        raise
+        named = np.dtype(dtype)
+        if not named.isnative:
+            raise DTypeError(
+                f"{what} has dtype {named.str!r}, which is of the other byte order: pass "
+                f"np.memmap(path, {named.str!r}, 'r', offset, shape) instead, which is converted"
+            )
+        if ours is None or named in _WIRE:
+            return number_of(named, what)
     except TypeError as error:
-        raise DTypeError(f"{what}: {dtype!r} is no dtype: write it as NumPy does") from error
+        if isinstance(error, DTypeError):
+            raise
+        if ours is None:
+            raise DTypeError(f"{what}: {dtype!r} is no dtype: write it as NumPy does") from error
+    assert ours is not None
+    raise DTypeError(
+        f"{what}: {dtype!r} is not what NumPy calls this dtype: write {_NUMPY[ours].name!r}"
+    )
 
 
 def itemsize(number: int) -> int:

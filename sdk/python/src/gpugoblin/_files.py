@@ -21,7 +21,7 @@ from gpugoblin._errors import GoblinError, InvalidArgumentError, NotFoundError
 LARGEST_BYTES = 1 << 62  # as the lab node counts
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class RawFile:
     """An array in a file without a header, row-major; the lab node reads or writes it in place.
 
@@ -30,7 +30,8 @@ class RawFile:
     path : str or Path
     shape : sequence of int
     dtype : NumPy's dtype or its name, or ``"bf16"``
-        As NumPy reads it: ``"i8"`` has 8 bytes, ``"int8"`` one.
+        As NumPy reads it: ``"i8"`` has 8 bytes, ``"int8"`` one. In this machine's byte order; for
+        the other one pass an `np.memmap`.
     offset : int
         Bytes before the first element.
     """
@@ -74,6 +75,11 @@ class RawFile:
         object.__setattr__(self, "shape", lengths)
         object.__setattr__(self, "dtype", number)
         object.__setattr__(self, "offset", start)
+
+    def __repr__(self) -> str:
+        bf16 = self.dtype == _dtypes.BFLOAT16
+        name = "bf16" if bf16 else _dtypes.numpy_dtype(self.dtype).name
+        return f"RawFile({str(self.path)!r}, {self.shape}, {name!r}, offset={self.offset})"
 
     @property
     def nbytes(self) -> int:
