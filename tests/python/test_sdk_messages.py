@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import numpy.typing as npt
 import pytest
 
 import gpugoblin as gg
-from gpugoblin import _arrays, _places
+from gpugoblin import _arrays, _places, _submission
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -106,6 +107,39 @@ def test_what_raw_files_look_like(lab: gg.LocalLab, tmp_path: Path) -> None:
         file = gg.RawFile(path, (2, 3), dtype, 8)
         assert repr(file) == f"RawFile({str(path)!r}, (2, 3), {name!r}, offset=8)"
         assert eval(repr(file), {"RawFile": gg.RawFile}) == file
+
+
+@pytest.mark.parametrize(
+    ("value", "takes", "says"),
+    [
+        (
+            A,
+            ("i32", "f64"),
+            r"^argument 'a' has dtype f32; it takes i32, f64: .*a\.astype\(np\.float64\)",
+        ),
+        (
+            A,
+            ("f16", "bf16"),
+            r"convert it with a\.astype\(np\.float16\)",
+        ),  # nothing holds it: first
+        (A, ("bf16",), r"it takes bf16: convert it first"),
+        (
+            A.astype(ml_dtypes.bfloat16),
+            ("u8", "f32"),
+            r"has dtype bf16; .*a\.astype\(np\.float32\)",
+        ),
+        (A, ("f32", "f64"), None),
+        (3, ("f64",), None),
+    ],
+)
+def test_the_conversion_to_what_a_kind_takes(
+    value: Any, takes: tuple[str, ...], says: str | None
+) -> None:
+    array = gg.ArrayInfo("a", "", takes, 1, 2, False)
+    other = gg.ArrayInfo("b", "", ("f64",), 1, 2, True)
+    kind = gg.KindInfo("k", 1, "", (other, array), (), (), "algebraic", "")
+    said = _submission.wrong_dtype({"a": value}, kind)
+    assert said == "" if says is None else re.search(says, said), said
 
 
 def test_bytes_are_neither_paths_nor_numbers() -> None:

@@ -246,8 +246,8 @@ def test_dtypes_that_the_kind_does_not_take() -> None:
     with gg.local(hosts=1, memory="64MiB", plugins=[e2e.TEST_PLUGINS / "faulty.so"]) as lab:
         (kind,) = (kind for kind in lab.kinds() if kind.name == "faulty")
         assert kind.arrays[0].dtypes == ("f64",)
-        says = r"'x' has dtype f32; it takes f64: convert the array first"
-        with pytest.raises(gg.InvalidArgumentError, match=says):
+        says = r"'x' has dtype f32; it takes f64: convert it with x\.astype\(np\.float64\)"
+        with pytest.raises(gg.DTypeError, match=says):
             lab.submit("faulty", x=np.ones(3, np.float32))
 
 

@@ -20,6 +20,7 @@ from gpugoblin import _check, _core, _outputs, _overlap, _submission
 from gpugoblin._arrays import Operand, is_number, operand, parameter
 from gpugoblin._errors import (
     ArgumentTypeError,
+    DTypeError,
     GoblinError,
     InvalidArgumentError,
     JobCancelledError,
@@ -209,9 +210,12 @@ class Lab:
             return self._submit(kind, named, (policy_number, count, share), out)
         except (InvalidArgumentError, NotFoundError):
             # A misspelt name explains more than what its value, taken for an array, is refused for.
-            why = self._misspelt(kind, named)
-            if why:
-                raise InvalidArgumentError(why) from None
+            known = self._kind_of(kind)
+            if known is not None:
+                if why := _submission.misspelt(named, known):
+                    raise InvalidArgumentError(why) from None
+                if why := _submission.wrong_dtype(named, known):
+                    raise DTypeError(why) from None
             raise
 
     def _submit(
@@ -399,18 +403,16 @@ class Lab:
             for digest in digests:
                 self._client.unserve(digest)
 
-    def _misspelt(self, kind: str, named: Mapping[str, Any]) -> str:
-        """Which name of an argument is misspelt; "" if none is, or nobody can tell."""
+    def _kind_of(self, kind: str) -> KindInfo | None:
+        """What a kind takes; None if there is none of that name, or nobody can tell."""
         name, _, version = kind.partition("/")
         try:
             found = [k for k in self.kinds() if k.name == name]
         except GoblinError:
-            return ""
+            return None
         if version:
             found = [k for k in found if str(k.version) == version]
-        if not found:
-            return ""
-        return _submission.misspelt(named, max(found, key=lambda k: k.version))
+        return max(found, key=lambda k: k.version, default=None)
 
     def _words_of_hosts(self, job: int, said: str) -> str:
         """What hosts say of a job that failed, to be added to what the lab node `said`."""

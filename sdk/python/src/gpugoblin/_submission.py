@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from gpugoblin import _check, _core, _outputs
-from gpugoblin._arrays import Operand, is_number
-from gpugoblin._dtypes import NUMBERS, parse
+from gpugoblin._arrays import Operand, is_number, operand
+from gpugoblin._dtypes import BFLOAT16, NAMES, NUMBERS, numpy_dtype, parse
 from gpugoblin._errors import DTypeError, InvalidArgumentError
 from gpugoblin._records import KindInfo
 
@@ -179,6 +179,30 @@ def arguments(args: Mapping[str, Any] | None, named: Mapping[str, Any]) -> dict[
                 "put several into one array"
             )
     return found
+
+
+def wrong_dtype(named: Mapping[str, Any], kind: KindInfo) -> str:
+    """Which array has a dtype that the kind does not take, and how to convert it; "" if none has.
+
+    The conversion that loses nothing is named, if there is one.
+    """
+    for array in kind.arrays:
+        value = named.get(array.name)
+        if value is None or is_number(value):
+            continue
+        given = operand(array.name, value).dtype
+        if NAMES[given] in array.dtypes or not array.dtypes:
+            continue
+        have = numpy_dtype(NUMBERS["f32"] if given == BFLOAT16 else given)
+        taken = [numpy_dtype(NUMBERS[name]) for name in array.dtypes if name != "bf16"]
+        safe = [dtype for dtype in taken if np.can_cast(have, dtype)]
+        best = next(iter(safe or taken), None)
+        cast = "it first" if best is None else f"it with {array.name}.astype(np.{best.name})"
+        return (
+            f"argument '{array.name}' has dtype {NAMES[given]}; it takes "
+            f"{', '.join(array.dtypes)}: convert {cast}"
+        )
+    return ""
 
 
 def check_files(operands: Sequence[Operand], targets: Sequence[_outputs.Target]) -> None:
