@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import fcntl
 import os
 import select
 import shutil
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import pytest
 
 import gpugoblin as gg
+from gpugoblin import _local
 
 RNG = np.random.default_rng(7)
 
@@ -427,6 +429,29 @@ def test_a_killed_program_leaves_no_process(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
     gg.local(hosts=1, directory=tmp_path).close()  # removes what the other left, and its own
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_begins_is_not_taken_for_a_killed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock_file = fcntl.flock
+    swept: list[int] = []
+
+    def sweep_first(handle: int, how: int) -> None:
+        """Another program begins in the moment before this one has its lock."""
+        if not swept:
+            swept.append(handle)
+            _local._sweep(tmp_path)
+        lock_file(handle, how)
+
+    monkeypatch.setattr(fcntl, "flock", sweep_first)
+    directory, lock = _local._locked_directory(tmp_path)
+    assert swept == [lock]
+    _local._sweep(tmp_path)
+    assert directory.exists()
+    os.close(lock)
+    _local._sweep(tmp_path)
+    assert not directory.exists()
 
 
 def test_a_daemon_that_does_not_start(tmp_path: Path) -> None:

@@ -401,8 +401,11 @@ def _make_network(parent: Path | None, keep: bool) -> LocalNetwork:
 
 def _locked_directory(root: Path) -> tuple[Path, int]:
     directory = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=root))
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    # Locked before it has its name: another program that sweeps must not find it unlocked.
+    new = directory / "lock.new"
+    lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    new.rename(directory / "lock")
     return directory, lock
 
 
