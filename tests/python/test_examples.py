@@ -92,7 +92,7 @@ def test_photo_similarity_refuses(
         program.main(["--patches", "9", "--liar", "nowhere"])
     assert program.main(["--patches", "9", "--memory", "1MiB"]) == 1
     captured = capsys.readouterr()
-    assert "FAILED: the local host-0 ended" in captured.err
+    assert "FAILED: the local host-0 refuses a setting: memory" in captured.err
     assert "verified" not in captured.out
     monkeypatch.setattr(program.shutil, "disk_usage", lambda _: SimpleNamespace(free=123_456_789))
     with pytest.raises(SystemExit, match=r"has 0\.1 GB free, 2\.4 GB are needed"):
