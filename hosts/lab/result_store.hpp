@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/net/blobs.hpp"
 #include "core/net/blob_hash.hpp"
+#include "core/net/blobs.hpp"
 #include "core/store/staging.hpp"
 
 namespace goblin::lab {

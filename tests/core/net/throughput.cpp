@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "core/net/blobs.hpp"
 #include "core/net/blob_hash.hpp"
+#include "core/net/blobs.hpp"
 
 namespace goblin::net {
 namespace {

@@ -44,7 +44,8 @@ class FilePlugins final : public PluginSource {
 /// Keeps what the engine sends it; has the bytes that the test gives it.
 class FakeHost final : public HostPort {
  public:
-  explicit FakeHost(const std::string& name) : pin_(net::blob_digest(std::as_bytes(std::span(name)))) {}
+  explicit FakeHost(const std::string& name)
+      : pin_(net::blob_digest(std::as_bytes(std::span(name)))) {}
 
   [[nodiscard]] const wire::Digest& pin() const override { return pin_; }
   void send(net::Frame frame) override {
