@@ -48,7 +48,11 @@ Error explain(const ExitStatus& status) {
   }
   if (status.signal != 0) {
     return {Code::kInternal,
-            "the plugin crashed: its runner was killed by " + signal_text(status.signal)};
+            "the plugin crashed: its runner was killed by " + signal_text(status.signal) +
+                (status.signal == SIGSEGV
+                     ? "; it used memory that it may not, or a thread that it left behind wrote to "
+                       "a result after execute had returned"
+                     : "")};
   }
   switch (status.code) {
     case kRunnerMemory:

@@ -118,6 +118,16 @@ Segment::~Segment() {
   }
 }
 
+Result<void> Segment::allow_writes(bool allow) const {
+  if (base_ != nullptr && writable_ &&
+      ::mprotect(base_, size_, PROT_READ | (allow ? PROT_WRITE : 0)) != 0) {
+    return fail(Code::kExhausted, std::string("memory of outputs cannot be made ") +
+                                      (allow ? "writable" : "read only") +
+                                      ": mprotect: " + std::strerror(errno));
+  }
+  return {};
+}
+
 void Segments::map(const wire::SegmentMap& request, const net::UniqueFd& fd) {
   segments_[request.segment] = std::make_shared<const Segment>(request, fd);
 }

@@ -43,6 +43,9 @@ class Segment {
   [[nodiscard]] bool writable() const { return writable_; }
   /// Why it could not be mapped; empty when it was.
   [[nodiscard]] const std::string& problem() const { return problem_; }
+  /// Lets this process write to a writable segment, or ends that until it is let again: a thread
+  /// that writes nevertheless ends the process by SIGSEGV. kExhausted when the system refuses.
+  [[nodiscard]] Result<void> allow_writes(bool allow) const;
 
  private:
   std::byte* base_ = nullptr;

@@ -3,6 +3,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <ctime>
@@ -226,6 +227,18 @@ Result<std::unique_ptr<Session::Mapped>> Session::map_task(const wire::RunnerTas
 wire::Executed Session::execute(const wire::Execute& request) {
   wire::Executed executed;
   const goblin_exec_v1 exec = this->exec();
+  // Results are hashed and sent from where they lie, so nobody here may write to them once they are
+  // answered for: a thread that a plugin left behind would make its host look like a liar.
+  std::vector<std::shared_ptr<const Segment>> open;
+  const auto open_outputs = [&open](const Tensors& outputs) -> Result<void> {
+    for (const auto& segment : outputs.hold) {
+      if (std::find(open.begin(), open.end(), segment) == open.end()) {
+        GOBLIN_TRY_VOID(segment->allow_writes(true));
+        open.push_back(segment);
+      }
+    }
+    return {};
+  };
   for (const wire::RunnerTask& task : request.tasks) {
     const auto start = Clock::now();
     Outcome said;
@@ -239,12 +252,23 @@ wire::Executed Session::execute(const wire::Execute& request) {
         }
         Mapped& m = **mapped;
         m.task.id = 0;  // a host's plugin learns nothing of the plan
+        if (auto opened = open_outputs(m.outputs); !opened) {
+          return outcome(opened.error());
+        }
         return call_plugin([&](goblin_text_v1* message) {
           return m.kind->execute(m.kind->self, &m.task, &backend_->table(), &exec, message);
         });
       });
     }
     executed.tasks.push_back({task.id, said.status, said.message, microseconds_since(start)});
+  }
+  for (const auto& segment : open) {
+    if (auto closed = segment->allow_writes(false); !closed) {
+      for (auto& task : executed.tasks) {
+        task.status = static_cast<std::int32_t>(closed.error().code);
+        task.message = closed.error().message;
+      }
+    }
   }
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);

@@ -12,9 +12,10 @@
 
 namespace goblin::volunteer {
 
-/// Shared memory that is mapped here and in a runner. Its length is sealed. A plugin that keeps its
-/// mapping can write for as long as the memory lives, after the digest was sent too: no one relies
-/// on the bytes before they match the digest, which the lab node checks when it has fetched them.
+/// Shared memory that is mapped here and in a runner. Its length is sealed. From its answer to the
+/// next request that writes there, a runner has it read only (hosts/runner/session.cpp): a careless
+/// plugin's thread cannot change what is hashed or sent. A hostile one can: the lab node checks the
+/// digest when it has fetched the bytes, and relies on nothing before.
 class SharedBuffer {
  public:
   /// A memfd of `bytes` (at least 1), mapped for reading and writing.

@@ -95,7 +95,13 @@ net::Task<Result<std::shared_ptr<Work::JobRunner>>> Work::runner_for(const Entry
       it->second->used = loop_.now();
       co_return it->second;
     }
+    const auto old = it->second;
     runners_.erase(it);
+    if (!old->client->alive()) {
+      const Error why = co_await old->client->exited();
+      logger_.warn("the runner of " + job_text(entry, old.get()) +
+                   " is started anew: " + why.message);
+    }
   }
   GOBLIN_CO_TRY(std::shared_ptr<const net::UniqueFd> memfd, co_await find_plugin_(digest));
   plugin::RunnerOptions options = config_.runner;

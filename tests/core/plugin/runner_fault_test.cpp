@@ -149,6 +149,52 @@ TEST_F(Fault, WhatAPluginPrintsIsHandedOn) {
   });
 }
 
+TEST_F(Fault, AThreadThatWritesToAResultAfterItsAnswerEndsItsRunner) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    auto done = co_await (*client)->execute(batch(task(kExecuteWriteOn, *segment)), kLong);
+    CO_ASSERT_TRUE(done);
+    EXPECT_EQ(done->tasks.at(0).status, GOBLIN_OK);
+    const double answered = memory_.as<double>(kOutput)[0];
+    net::Event ended(*loop_);
+    std::optional<Error> why;
+    auto watch = [&]() -> net::Task<void> {
+      why = co_await (*client)->exited();
+      ended.set();
+    };
+    loop_->spawn(watch());
+    const bool gone = co_await ended.wait_for(kLong);
+    EXPECT_TRUE(gone) << "it goes on writing";
+    if (!gone) {
+      client->reset();
+      co_await ended.wait();
+      co_return;
+    }
+    EXPECT_EQ(why->code, Code::kInternal);
+    EXPECT_THAT(why->message, HasSubstr("a thread that it left behind"));
+    EXPECT_EQ(memory_.as<double>(kOutput)[0], answered);
+  });
+}
+
+TEST_F(Fault, MemoryOfResultsIsUsedAgain) {
+  run([&]() -> net::Task<void> {
+    auto client = co_await start("faulty", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    for (int i = 0; i < 3; ++i) {
+      memory_.as<double>(kOutput)[1] = -1;
+      auto done = co_await (*client)->execute(batch(task(kHonest, *segment)), kLong);
+      CO_ASSERT_TRUE(done);
+      EXPECT_EQ(done->tasks.at(0).status, GOBLIN_OK);
+      EXPECT_EQ(memory_.as<double>(kOutput)[1], 2 * memory_.as<double>(0)[1]);
+    }
+  });
+}
+
 TEST_F(Fault, ClosedSocketIsNoticed) {
   const Error error = execute(kExecuteCloseSocket);
   EXPECT_EQ(error.code, Code::kInternal);

@@ -13,6 +13,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "goblin/kind.hpp"
 #include "tests/testing/plugins/faulty_modes.hpp"
@@ -127,6 +128,21 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       y[2] = 0;
       for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
         y[2] += 1;
+      }
+      return;
+    }
+    case kExecuteWriteOn: {
+      std::atomic<bool> begun = false;
+      std::thread([y, &begun] {
+        volatile double* const where = y;
+        *where = 1;
+        begun = true;
+        for (double value = 2;; ++value) {
+          *where = value;
+        }
+      }).detach();
+      while (!begun) {
+        ::usleep(100);
       }
       return;
     }
