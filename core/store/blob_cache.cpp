@@ -142,7 +142,8 @@ class Arrival final : public net::BlobSink {
       if (auto done = write_all(fd_.get(), turn, written_); !done) {
         // A short write may have left bytes that are not hashed: the file ends where the hash does.
         (void)::ftruncate(fd_.get(), static_cast<off_t>(written_));
-        return fail(done.error().with_context("cache directory '" + shelf_->path() + "'"));
+        return fail(shelf_->noted(
+            done.error().with_context("cache directory '" + shelf_->path() + "'"), entry_->size));
       }
       hash_.update(turn);
       written_ += turn.size();
@@ -263,6 +264,9 @@ class DiskCache final : public BlobCache {
     return std::make_unique<FileDownload>(std::move(arrival));
   }
 
+  [[nodiscard]] bool looks_sound() const override { return shelf_->looks_sound(); }
+  [[nodiscard]] std::optional<Error> trouble() const override { return shelf_->trouble(); }
+  Result<Mended> mend() override { return shelf_->mend(); }
   [[nodiscard]] std::uint64_t used_bytes() const override { return shelf_->used(); }
   [[nodiscard]] std::uint64_t cap_bytes() const override { return shelf_->cap(); }
 

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/net/blobs.hpp"
@@ -58,6 +59,22 @@ class BlobCache {
   /// is here already. The sink's begin() makes room and answers kExhausted when what is pinned, or
   /// the disk, leaves none. Without commit() what arrived stays for the next try.
   virtual Result<std::unique_ptr<Download>> download(const wire::Digest& digest) = 0;
+
+  /// A system call or two: the directory is still at its path and may be written to. False calls
+  /// for mend().
+  [[nodiscard]] virtual bool looks_sound() const = 0;
+  /// Why the disk refused something, since mend() last succeeded or a blob began to arrive. With
+  /// it, a failure of this cache is the disk's or the directory's, not that of what was asked for.
+  [[nodiscard]] virtual std::optional<Error> trouble() const = 0;
+  enum class Mended {
+    kSame,  ///< nothing is lost
+    kAnew,  ///< the directory was gone: it was made again, or found anew; on_evicted was told
+  };
+  /// Makes the directory again when it is not at its path any more, with what lies in it, and tries
+  /// whether it can be written to, and whether what the disk had no room for would find room now.
+  /// Blobs of a lost directory that are pinned stay usable. Errors as open(), or of the disk; the
+  /// lost blobs are forgotten then, too.
+  virtual Result<Mended> mend() = 0;
 
   [[nodiscard]] virtual std::uint64_t used_bytes() const = 0;
   [[nodiscard]] virtual std::uint64_t cap_bytes() const = 0;

@@ -58,6 +58,11 @@ BlobShelf::BlobShelf(std::string path, net::UniqueFd directory, std::uint64_t ca
       on_evicted_(std::move(on_evicted)) {}
 
 Result<void> BlobShelf::load() {
+  const std::lock_guard lock(mutex_);
+  return load_locked();
+}
+
+Result<void> BlobShelf::load_locked() {
   std::vector<std::string> broken;
   GOBLIN_TRY_VOID(visit_files(directory_.get(), [&](const std::string& name) {
     auto entry = parse_name(name);
@@ -77,8 +82,7 @@ Result<void> BlobShelf::load() {
   for (const std::string& name : broken) {
     ::unlinkat(directory_.get(), name.c_str(), 0);
   }
-  const std::lock_guard lock(mutex_);
-  while (used_ > cap_) {
+  while (used_ > cap_ && !order_.empty()) {
     drop(oldest());
   }
   return {};
@@ -168,7 +172,7 @@ void BlobShelf::end_download(const wire::Digest& digest) {
 Result<std::pair<BlobShelf::EntryPtr, net::UniqueFd>> BlobShelf::make_part(
     const wire::Digest& digest, std::uint64_t size) {
   const std::lock_guard lock(mutex_);
-  GOBLIN_TRY_VOID(make_room(size));
+  GOBLIN_TRY_VOID(make_room(size));  // the cap: no trouble of the disk
   auto entry = std::make_shared<Entry>();
   entry->digest = digest;
   entry->size = size;
@@ -177,7 +181,8 @@ Result<std::pair<BlobShelf::EntryPtr, net::UniqueFd>> BlobShelf::make_part(
   net::UniqueFd fd(::openat(directory_.get(), entry->name().c_str(),
                             O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!fd) {
-    return fail(disk_error("cannot make a part file in cache directory '" + path_ + "'", errno));
+    return fail(
+        note(disk_error("cannot make a part file in cache directory '" + path_ + "'", errno)));
   }
   for (;;) {
     auto allocated = allocate_blocks(fd.get(), size, true);
@@ -190,33 +195,40 @@ Result<std::pair<BlobShelf::EntryPtr, net::UniqueFd>> BlobShelf::make_part(
     if (allocated.error().code != Code::kExhausted || order_.empty() || free >= size ||
         free + (used_ - held_) < size) {
       ::unlinkat(directory_.get(), entry->name().c_str(), 0);
-      return fail(allocated.error().with_context("cache directory '" + path_ + "'"));
+      return fail(note(allocated.error().with_context("cache directory '" + path_ + "'"), size));
     }
     drop(oldest());
   }
+  trouble_.reset();
   insert(entry);
   hold(entry);
   return std::pair(entry, std::move(fd));
 }
 
 Result<net::UniqueFd> BlobShelf::open_part(const EntryPtr& entry) {
+  const std::lock_guard lock(mutex_);
   net::UniqueFd fd(
       ::openat(directory_.get(), entry->name().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) {
-    return fail(disk_error("cannot open a part file in cache directory '" + path_ + "'", errno));
+    return fail(
+        note(disk_error("cannot open a part file in cache directory '" + path_ + "'", errno)));
   }
   return fd;
 }
 
 Result<net::UniqueFd> BlobShelf::promote(const EntryPtr& entry) {
   const std::lock_guard lock(mutex_);
+  if (entry->dropped) {
+    return fail(note({Code::kUnavailable, "blob " + entry->digest.hex() + " arrived in a cache '" +
+                                              path_ + "' that has gone; fetch it again"}));
+  }
   const std::string old_name = entry->name();
   Entry blob = *entry;
   blob.part = false;
   net::UniqueFd fd(::openat(directory_.get(), old_name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd || ::fchmod(fd.get(), 0400) != 0 ||
       ::renameat(directory_.get(), old_name.c_str(), directory_.get(), blob.name().c_str()) != 0) {
-    return fail(disk_error("cannot keep a blob in cache directory '" + path_ + "'", errno));
+    return fail(note(disk_error("cannot keep a blob in cache directory '" + path_ + "'", errno)));
   }
   parts_.erase(entry->digest);
   entry->part = false;
@@ -295,7 +307,7 @@ Result<net::UniqueFd> BlobShelf::open_blob(const EntryPtr& entry) {
   net::UniqueFd fd(
       ::openat(directory_.get(), entry->name().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd && errno != ENOENT && errno != ELOOP) {
-    return fail(disk_error("cannot open a blob in cache directory '" + path_ + "'", errno));
+    return fail(note(disk_error("cannot open a blob in cache directory '" + path_ + "'", errno)));
   }
   struct stat info {};
   if (!fd || ::fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode) ||

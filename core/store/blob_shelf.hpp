@@ -37,6 +37,11 @@ class BlobShelf {
             std::function<void(const wire::Digest&)> on_evicted);
   /// Reads the directory; removes what has a wrong length, evicts what is over the cap. Once.
   Result<void> load();
+  [[nodiscard]] bool looks_sound() const;
+  [[nodiscard]] std::optional<Error> trouble() const;
+  Result<BlobCache::Mended> mend();
+  /// Keeps an error of the disk for trouble(), with the room that was wanted, and answers it.
+  Error noted(Error error, std::uint64_t wanted = 0);
   /// No more calls of on_evicted.
   void detach();
 
@@ -76,6 +81,11 @@ class BlobShelf {
     return {entry.used_ns, entry.digest, entry.part};
   }
   // All with the lock held.
+  Result<void> load_locked();
+  [[nodiscard]] bool at_path() const;
+  void forget_all();
+  Result<void> try_to_write();
+  Error note(Error error, std::uint64_t wanted = 0);
   void insert(const EntryPtr& entry);
   void hold(const EntryPtr& entry);
   void stamp(Entry& entry);
@@ -86,7 +96,7 @@ class BlobShelf {
   [[nodiscard]] EntryPtr oldest() const { return order_.begin()->second; }
 
   const std::string path_;
-  const net::UniqueFd directory_;
+  net::UniqueFd directory_;  // replaced by mend(), with the lock held
   const std::uint64_t cap_;
   mutable std::mutex mutex_;
   std::function<void(const wire::Digest&)> on_evicted_;
@@ -97,6 +107,9 @@ class BlobShelf {
   std::uint64_t used_ = 0;  // blobs, whole parts, and dropped ones that are still held
   std::uint64_t held_ = 0;  // of it what has holders
   std::int64_t newest_ns_ = 0;
+  bool lost_ = false;  // what was here is forgotten, and what is here now is not read yet
+  std::optional<Error> trouble_;
+  std::uint64_t wanted_ = 0;  // room that the disk did not give
 };
 
 }  // namespace goblin::store

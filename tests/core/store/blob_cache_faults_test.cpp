@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Wrong bytes, damaged files, crashes, full disks.
+#include <set>
+
 #include "tests/core/store/blob_fixture.hpp"
 
 namespace goblin::store::test {
@@ -160,6 +162,104 @@ TEST_F(BlobCacheTest, DownloadGoesOnAfterAKill) {
     cache_.reset();
     std::filesystem::remove_all(path_);
   }
+}
+
+TEST_F(BlobCacheTest, DirectoryThatVanishedIsMadeAgain) {
+  open(1000);
+  const Blob kept(300, 1), lost(200, 2), half(100, 3);
+  const auto pin = put(kept);
+  GOBLIN_ASSERT_OK(pin);
+  GOBLIN_ASSERT_OK(put(lost));
+  auto download = cache_->download(half.digest).value();
+  GOBLIN_ASSERT_OK(download->sink()->begin(100));
+  EXPECT_TRUE(cache_->looks_sound());
+  std::filesystem::remove_all(path_);
+  EXPECT_FALSE(cache_->looks_sound());
+  const Blob other(50, 4);
+  EXPECT_FALSE(put(other));
+  const auto trouble = cache_->trouble();
+  ASSERT_TRUE(trouble);
+  EXPECT_NE(trouble->message.find(path_), std::string::npos) << trouble->message;
+
+  const auto mended = cache_->mend();
+  GOBLIN_ASSERT_OK(mended);
+  EXPECT_EQ(*mended, BlobCache::Mended::kAnew);
+  EXPECT_FALSE(cache_->trouble());
+  EXPECT_TRUE(cache_->looks_sound());
+  EXPECT_EQ(std::set(evicted_.begin(), evicted_.end()), std::set({kept.digest, lost.digest}));
+  EXPECT_EQ(read(**pin), kept.bytes) << "what is pinned can be read";
+  // What was under way says so, and can be fetched again.
+  GOBLIN_ASSERT_OK(download->sink()->write(0, half.bytes));
+  GOBLIN_EXPECT_CODE(Code::kUnavailable, download->commit());
+  EXPECT_TRUE(cache_->trouble());
+  GOBLIN_ASSERT_OK(cache_->mend());
+  download.reset();
+  GOBLIN_ASSERT_OK(put(half));
+  GOBLIN_ASSERT_OK(put(kept));
+  GOBLIN_ASSERT_OK(put(other));
+  EXPECT_EQ(cache_->used_bytes(), 100u + 300 + 50 + 300) << "the pinned one takes its room still";
+}
+
+TEST_F(BlobCacheTest, MendingASoundDirectoryLosesNothing) {
+  open(1000);
+  const Blob blob(300);
+  GOBLIN_ASSERT_OK(put(blob));
+  const auto mended = cache_->mend();
+  GOBLIN_ASSERT_OK(mended);
+  EXPECT_EQ(*mended, BlobCache::Mended::kSame);
+  EXPECT_TRUE(has(blob));
+  EXPECT_TRUE(evicted_.empty());
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+}
+
+TEST_F(BlobCacheTest, DirectoryThatCannotBeMadeAgainSaysWhy) {
+  open(1000);
+  const Blob blob(300);
+  GOBLIN_ASSERT_OK(put(blob));
+  std::filesystem::rename(path_, directory_ / "aside");
+  spill(path_, "mine");
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = cache_->mend();
+    GOBLIN_EXPECT_CODE(Code::kInvalidArgument, refused);
+    EXPECT_NE(refused.error().message.find("is a file"), std::string::npos);
+    EXPECT_TRUE(cache_->trouble());
+    EXPECT_FALSE(has(blob));
+    EXPECT_EQ(evicted_, Digests({blob.digest}));
+  }
+  EXPECT_EQ(slurp(path_), "mine");
+  // The directory comes back with what it holds.
+  std::filesystem::remove(path_);
+  std::filesystem::rename(directory_ / "aside", path_);
+  GOBLIN_ASSERT_OK(cache_->mend());
+  EXPECT_TRUE(has(blob));
+  EXPECT_FALSE(cache_->trouble());
+}
+
+TEST_F(BlobCacheTest, FullDiskIsTroubleUntilThereIsRoom) {
+  const TinyDisk disk(1u << 20);
+  if (!disk.mounted()) {
+    GTEST_SKIP() << "needs the right to mount";
+  }
+  path_ = disk / "cache";
+  open(100u << 20);
+  spill(disk / "foreign", std::string(800'000, 'x'));
+  const Blob blob(600'000);
+  GOBLIN_EXPECT_CODE(Code::kExhausted, put(blob));
+  EXPECT_TRUE(cache_->trouble());
+  const auto refused = cache_->mend();
+  GOBLIN_EXPECT_CODE(Code::kExhausted, refused);
+  EXPECT_NE(refused.error().message.find("free space"), std::string::npos);
+  std::filesystem::remove(disk / "foreign");
+  GOBLIN_ASSERT_OK(cache_->mend());
+  EXPECT_FALSE(cache_->trouble());
+  GOBLIN_ASSERT_OK(put(blob));
+  cache_.reset();
+}
+
+TEST_F(BlobCacheTest, ABlobOverTheCapIsNoTroubleOfTheDisk) {
+  open(1000);
+  GOBLIN_EXPECT_CODE(Code::kExhausted, put(Blob(1001)));
+  EXPECT_FALSE(cache_->trouble());
 }
 
 TEST_F(BlobCacheTest, OneProcessADirectory) {
