@@ -46,6 +46,10 @@ void HostCache::erase(BlobId blob) {
   if (it != entries_.end()) drop(it->second);
 }
 
+void HostCache::shrink(std::uint64_t capacity) {
+  while (bytes_ > capacity) drop(order_.begin());
+}
+
 void HostCache::clear() {
   while (!order_.empty()) drop(order_.begin());
 }

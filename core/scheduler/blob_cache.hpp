@@ -47,6 +47,8 @@ class HostCache {
   /// The host is about to have and use it; the longest unused leave when `capacity` is passed.
   void use(BlobId blob, std::uint64_t capacity);
   void erase(BlobId blob);
+  /// The longest unused leave until no more than `capacity` is left.
+  void shrink(std::uint64_t capacity);
   void clear();
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 

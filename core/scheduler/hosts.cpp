@@ -121,6 +121,7 @@ void SchedulerImpl::host_changed(HostId id, const HostSpec& spec, Micros now) {
   Host* host = find_host(id);
   if (host == nullptr || !host->connected) return;
   host->spec = spec;
+  host->cache.shrink(spec.cache_bytes);
   if (!spec.accepting) take_back_waiting(*host);
   mark(*host);
   hosts_changed();

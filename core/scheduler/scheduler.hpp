@@ -236,7 +236,7 @@ class Scheduler {
   // hosts
   virtual void host_joined(HostId host, const HostSpec& spec, Micros now) = 0;
   /// When it accepts no more, leases that no heartbeat has named as begun are cancelled and go to
-  /// others; say heartbeat() first.
+  /// others; say heartbeat() first. What its cache cannot hold any more is forgotten.
   virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;
   /// Its leases end; results that were not fetched are lost.
   virtual void host_left(HostId host, Micros now) = 0;

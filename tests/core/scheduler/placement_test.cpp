@@ -102,6 +102,25 @@ TEST(Placement, LongTasksQueueTwoDeep) {
   EXPECT_EQ(d.s->host_counts(1).leases, 2u);
 }
 
+TEST(Placement, AHostThatOffersNoCacheIsBelievedToHoldNothing) {
+  for (const HostId lost : {1u, 2u}) {
+    SCOPED_TRACE(lost);
+    Driver d;
+    const TaskInput input{named(9), 64 * kMiB};
+    d.job(1, wire::Policy::kReplicate).host(1).host(2).ready(1, 0, 1e6, 0, {input}).collect();
+    const auto both = d.take<SendLease>();
+    ASSERT_THAT(both, SizeIs(2));
+    for (const SendLease& lease : both) d.say(lease.host, lease.lease, 5);
+    HostSpec spec = Driver::spec(lost);
+    const std::uint64_t cache = std::exchange(spec.cache_bytes, 0);
+    d.s->host_changed(lost, spec, d.now);
+    spec.cache_bytes = cache;
+    d.s->host_changed(lost, spec, d.now);
+    d.job(2).ready(2, 0, 1e6, 0, {input}).collect();
+    EXPECT_EQ(d.one<SendLease>().host, 3 - lost);
+  }
+}
+
 TEST(Placement, PausedHostsGetNothingAndSayWhy) {
   Driver d;
   HostSpec paused = Driver::spec(1);
