@@ -216,6 +216,12 @@ std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const 
   }
   if (v.connected == 0) return "no host is connected";
   if (v.ordinary + v.trusted == 0) {
+    if (v.quarantined == v.connected && v.connected > 1 && job->counts.accepted == 0)
+      return "all " + std::to_string(v.connected) + " hosts had results refused" +
+             (job->first_refused ? ", first of task " + std::to_string(*job->first_refused) : "") +
+             ", and no result of this job was accepted: its kind, or the kind's check, is more "
+             "likely at fault than all of them (explain() says what each was refused for); cancel "
+             "it and mend the kind, or connect another host";
     if (v.quarantined == v.connected)
       return v.connected == 1
                  ? "the one host had a result refused and gets no more work of this job; it waits "

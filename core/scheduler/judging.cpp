@@ -94,6 +94,7 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
 void SchedulerImpl::refuse(Task& task, const validation::Refusal& refusal) {
   Job& job = *task.job;
   ++job.counts.refused;
+  if (!job.first_refused) job.first_refused = task.id;
   Host* host = find_host(refusal.host);
   if (host != nullptr) ++host->counts.refused;
   std::string reason = reason_text(refusal.reason);

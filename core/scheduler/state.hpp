@@ -193,6 +193,7 @@ struct Job {
   bool has_asker = false;
 
   JobCounts counts;
+  std::optional<TaskId> first_refused;  ///< not known of refusals before a restart
 };
 
 struct Host {

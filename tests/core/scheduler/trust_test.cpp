@@ -7,9 +7,47 @@
 namespace goblin::scheduler {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
+
+// ---- refusals of all
+
+TEST(Refusals, OfAllHostsReadAsAFaultOfTheKind) {
+  Driver d;
+  d.job(1).host(1).host(2).ready(1, 7).collect();
+  const auto refuse = [&d] {
+    const SendLease sent = d.one<SendLease>();
+    d.say(sent.host, sent.lease, 5);
+    d.s->fetched(sent.lease, d.now);
+    d.s->checked(sent.lease, Verdict::kReject, d.now);
+    d.collect();
+  };
+  refuse();
+  EXPECT_THAT(d.s->waiting_reason(1), Not(HasSubstr("kind")));
+  refuse();
+  EXPECT_THAT(d.s->waiting_reason(1),
+              AllOf(HasSubstr("all 2 hosts had results refused, first of task 7"),
+                    HasSubstr("its kind, or the kind's check, is more likely at fault")));
+}
+
+TEST(Refusals, OfAllHostsAfterAnAcceptedResultReadAsTheirs) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  d.complete(1, d.one<SendLease>());
+  d.host(2).host(3).ready(1, 1).collect();
+  for (int i = 0; i < 3; ++i) {
+    const SendLease sent = d.one<SendLease>();
+    d.say(sent.host, sent.lease, 5);
+    d.s->fetched(sent.lease, d.now);
+    d.s->checked(sent.lease, Verdict::kReject, d.now);
+    d.collect();
+  }
+  EXPECT_THAT(d.s->waiting_reason(1), AllOf(HasSubstr("all 3 hosts had results refused"),
+                                            Not(HasSubstr("the kind's check"))));
+}
 
 // ---- delivery
 
