@@ -10,6 +10,7 @@
 #include "core/net/loop.hpp"
 #include "core/plugin/runner_client.hpp"
 #include "core/wire/peer.hpp"
+#include "hosts/volunteer/cache_watch.hpp"
 
 namespace goblin::volunteer {
 
@@ -45,6 +46,7 @@ struct HostConfig {
   net::Milliseconds heartbeat{2'000};
   net::Milliseconds runner_idle{60'000};  ///< an unused runner is ended after this
   net::Milliseconds cancel_grace{3'000};  ///< a runner told to stop that does not is killed
+  CacheWatch::Pace cache_pace;
   log::Options log;
   int ready_fd = -1;  ///< told "pin\n" once the host is up
   std::shared_ptr<ResultFilter> filter;

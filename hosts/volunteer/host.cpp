@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A plugin's cache that is mended so often and breaks again is left to the watch.
+constexpr int kMostMended = 2;
+
 std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 class Host {
@@ -36,9 +39,12 @@ class Host {
     GOBLIN_TRY(plugins_,
                store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
                                       config_.plugin_cache_bytes, [](const wire::Digest&) {}));
+    watch_ = std::make_unique<CacheWatch>(
+        loop_, std::vector<store::BlobCache*>{cache_.get(), plugins_.get()}, config_.cache_pace,
+        wire::DigestHash{}(identity_->pin()), logger_);
     work_ = std::make_unique<Work>(
-        loop_, config_, *cache_, [this](wire::Digest digest) { return find_plugin(digest); },
-        logger_);
+        loop_, config_, *cache_, *watch_,
+        [this](wire::Digest digest) { return find_plugin(digest); }, logger_);
     link::ControlServer::Hooks control;
     control.status = [this] { return status(); };
     control.control = [this](const wire::Control& command) {
@@ -63,6 +69,7 @@ class Host {
                                                     std::move(hooks), *plugins_, logger_);
     work_->pause(paused_);
     work_->start();
+    watch_->start([this] { cache_changed(); }, [this] { cache_lost(); });
     loop_.spawn(wait_signal());
     loop_.spawn(link_->run());
     loop_.spawn(expire_loop());
@@ -90,14 +97,42 @@ class Host {
         }
       }
     }
-    co_return co_await link_->plugin(digest, true);
+    for (int mended = 0;; ++mended) {
+      auto found = co_await link_->plugin(digest, true);
+      if (found || !plugins_->trouble()) {
+        co_return found;
+      }
+      const bool again = mended < kMostMended;
+      const bool sound = co_await watch_->mend();
+      if (!sound || !again) {
+        co_return fail(Code::kUnavailable, found.error().message);
+      }
+    }
+  }
+
+  /// Lab nodes hear that the host takes nothing for now, or takes work again.
+  void cache_changed() {
+    if (!watch_->trouble().empty()) {
+      work_->hand_back_unfetched();
+    }
+    offer_again();
+  }
+  /// Where work is placed follows from what lab nodes believe to be here: no cache, then the new
+  /// one.
+  void cache_lost() {
+    cache_empty_ = true;
+    offer_to_labs();
+    cache_empty_ = false;
+    offer_to_labs();
   }
 
   [[nodiscard]] wire::HostState state() const {
     if (stopping_) {
       return wire::HostState::kStopping;
     }
-    return paused_ ? wire::HostState::kPaused : wire::HostState::kReady;
+    // The wire knows no other word for "takes no work for now".
+    return paused_ || !watch_->trouble().empty() ? wire::HostState::kPaused
+                                                 : wire::HostState::kReady;
   }
 
   [[nodiscard]] wire::HostCapacity capacity() const {
@@ -105,7 +140,7 @@ class Host {
     capacity.threads = config_.threads;
     capacity.slots = config_.slots;
     capacity.memory_bytes = offered_memory(config_.memory_bytes, config_.threads);
-    capacity.cache_bytes = config_.cache_bytes;
+    capacity.cache_bytes = cache_empty_ || !watch_->trouble().empty() ? 0 : config_.cache_bytes;
     capacity.abi_major = GOBLIN_ABI_MAJOR;
     capacity.abi_minor = GOBLIN_ABI_MINOR;
     return capacity;
@@ -229,6 +264,7 @@ class Host {
     // The last frames leave within this, or the peer is not listening.
     co_await loop_.sleep(net::Milliseconds(200));
     work_->stop();
+    watch_->stop();
     link_->stop();
     loop_.stop();
   }
@@ -292,9 +328,10 @@ class Host {
     put("role", "host");
     put("pin", identity_->pin().hex());
     const auto state_now = state();
-    put("state", state_now == wire::HostState::kReady    ? "ready"
-                 : state_now == wire::HostState::kPaused ? "paused"
-                                                         : "stopping");
+    put("state", state_now == wire::HostState::kReady      ? "ready"
+                 : state_now == wire::HostState::kStopping ? "stopping"
+                 : paused_                                 ? "paused"
+                                                           : "not ready");
     put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
     put("lab nodes", std::to_string(labs_.size()));
@@ -314,7 +351,9 @@ class Host {
         why = lab->trouble();
       }
     }
-    if (!why.empty() && !paused_) {
+    if (!watch_->trouble().empty() && !paused_ && !why.empty()) {
+      why = watch_->trouble();
+    } else if (!why.empty() && !paused_) {
       if (!link_->connected() && labs_.empty()) {
         why = link_->trouble();
       } else if (labs_.empty()) {
@@ -349,6 +388,7 @@ class Host {
   log::Logger logger_;
   std::shared_ptr<const net::Identity> identity_;
   std::unique_ptr<store::BlobCache> cache_, plugins_;
+  std::unique_ptr<CacheWatch> watch_;
   std::unique_ptr<Work> work_;
   std::unique_ptr<link::ControlServer> control_;
   std::shared_ptr<link::CoordinatorLink> link_;
@@ -356,6 +396,7 @@ class Host {
   std::vector<std::shared_ptr<LabConnection>> ending_;  ///< no longer in labs_, not ended yet
   std::uint64_t past_sent_ = 0, past_received_ = 0;     ///< by lab nodes that are in neither
   bool paused_ = false, stopping_ = false;
+  bool cache_empty_ = false;  ///< what is offered now says that nothing is cached
 };
 
 }  // namespace

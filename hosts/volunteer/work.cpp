@@ -14,11 +14,12 @@ constexpr int kFetchers = 2 * kFetchersPerLab;
 
 }  // namespace
 
-Work::Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache,
+Work::Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache, CacheWatch& watch,
            FindPlugin find_plugin, log::Logger logger)
     : loop_(loop),
       config_(config),
       cache_(cache),
+      watch_(watch),
       find_plugin_(std::move(find_plugin)),
       logger_(std::move(logger)),
       fetch_(loop),
@@ -85,7 +86,8 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
       sane = sane && output.size_bytes().has_value();
     }
     entry->lease = std::move(lease);
-    if (own >= most || leases_.size() >= config_.slots || stopped_) {
+    const bool no_cache = !inputs_here && !watch_.trouble().empty();
+    if (own >= most || leases_.size() >= config_.slots || stopped_ || no_cache) {
       back.push_back(entry->lease.lease);
       continue;
     }
@@ -194,10 +196,20 @@ void Work::drop(const LabPort& lab) {
 }
 
 void Work::hand_back_all() {
+  hand_back_those([](const Entry&) { return true; });
+}
+
+void Work::hand_back_unfetched() {
+  hand_back_those([](const Entry& entry) { return !entry.ready; });
+}
+
+void Work::hand_back_those(bool (*wanted)(const Entry& entry)) {
   std::map<std::shared_ptr<LabPort>, wire::HandBack> messages;
   for (const auto& entry : leases_) {
-    messages[entry->lab].leases.push_back(entry->lease.lease);
-    ++counters_.handed_back;
+    if (wanted(*entry)) {
+      messages[entry->lab].leases.push_back(entry->lease.lease);
+      ++counters_.handed_back;
+    }
   }
   for (auto& [lab, message] : messages) {
     for (auto& frame : hand_back_frames(message.leases, Code::kUnavailable)) {
@@ -250,6 +262,9 @@ std::string Work::idle_reason() const {
   }
   if (busy_) {
     return "";
+  }
+  if (!watch_.trouble().empty()) {
+    return watch_.trouble();
   }
   if (leases_.empty()) {
     return last_trouble_.empty() ? "no lab node has work for this host now" : last_trouble_;

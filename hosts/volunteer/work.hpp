@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "core/store/blob_cache.hpp"
+#include "hosts/volunteer/cache_watch.hpp"
 #include "hosts/volunteer/config.hpp"
 #include "hosts/volunteer/held_results.hpp"
 
@@ -40,8 +41,9 @@ struct WorkCounters {
 
 class Work {
  public:
-  Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache, FindPlugin find_plugin,
-       log::Logger logger);
+  /// `watch` looks after `cache`.
+  Work(net::Loop& loop, const HostConfig& config, store::BlobCache& cache, CacheWatch& watch,
+       FindPlugin find_plugin, log::Logger logger);
   ~Work();
 
   /// Spawns the loops. They end with stop().
@@ -50,6 +52,8 @@ class Work {
   void cancel(const LabPort& lab, const std::vector<std::uint64_t>& leases);
   /// The connection is gone: its leases end.
   void drop(const LabPort& lab);
+  /// Gives back the leases that wait for inputs.
+  void hand_back_unfetched();
   /// Gives every lease back, running ones too.
   void hand_back_all();
   void pause(bool paused);
@@ -92,6 +96,8 @@ class Work {
   net::Task<Result<void>> fetch_inputs(EntryPtr entry);
   /// An earlier lease of the same lab node has the connection for its large inputs.
   [[nodiscard]] bool has_to_wait(const EntryPtr& entry) const;
+  using PinPtr = std::shared_ptr<store::BlobCache::Pin>;
+  net::Task<Result<PinPtr>> fetch_input(EntryPtr entry, wire::TensorRef input);
   net::Task<void> compute_loop();
   std::vector<EntryPtr> next_batch();
   net::Task<void> compute(std::vector<EntryPtr> batch);
@@ -118,6 +124,7 @@ class Work {
   static std::string job_text(const Entry& entry, const JobRunner* runner);
   void finish(const EntryPtr& entry);
   void give_back(const EntryPtr& entry, Code reason);
+  void hand_back_those(bool (*wanted)(const Entry& entry));
   /// Ends the runners that were not used for longest, so that few jobs have one at a time.
   void make_room_for_runner();
   net::Task<void> tidy_loop();
@@ -126,6 +133,7 @@ class Work {
   net::Loop& loop_;
   const HostConfig& config_;
   store::BlobCache& cache_;
+  CacheWatch& watch_;
   FindPlugin find_plugin_;
   log::Logger logger_;
   std::set<std::weak_ptr<LabPort>, std::owner_less<>> labs_;  ///< those that gave leases

@@ -12,6 +12,9 @@ namespace {
 /// have the first of them compute only when all could.
 constexpr std::uint64_t kLargeInput = 16u << 20;
 
+/// A cache that is mended so often for one input breaks again and again: others take the task.
+constexpr int kMostMended = 2;
+
 }  // namespace
 
 bool Work::has_to_wait(const EntryPtr& entry) const {
@@ -68,8 +71,10 @@ net::Task<void> Work::fetch_loop() {
       entry->ready = true;
       work_.set();
     } else {
-      logger_.warn("inputs of a lease: " + done.error().message);
-      last_trouble_ = "inputs could not be fetched: " + done.error().message;
+      if (watch_.trouble().empty()) {  // the watch has said the rest
+        logger_.warn("inputs of a lease: " + done.error().message);
+        last_trouble_ = "inputs could not be fetched: " + done.error().message;
+      }
       give_back(entry, done.error().code);
     }
   }
@@ -81,59 +86,80 @@ net::Task<Result<void>> Work::fetch_inputs(EntryPtr entry) {
       entry->pins.push_back(nullptr);
       continue;
     }
-    while (true) {
-      if (entry->cancelled || stopped_) {
-        co_return fail(Code::kCancelled, "the lease has ended");
-      }
-      if (auto pin = cache_.find(input.digest)) {
+    for (int mended = 0;; ++mended) {
+      auto pin = co_await fetch_input(entry, input);
+      if (pin) {
         entry->pins.push_back(std::move(*pin));
         break;
       }
-      if (input.spec.size_bytes().value_or(0) >= kLargeInput && has_to_wait(entry)) {
-        wake_.reset();
-        co_await wake_.wait();
-        continue;
-      }
-      auto download = cache_.download(input.digest);
-      if (!download) {
-        if (download.error().code != Code::kUnavailable) {
-          co_return fail(std::move(download).error());
-        }
-        // Another lease fetches the same blob.
-        wake_.reset();
-        (void)co_await wake_.wait_for(net::Milliseconds(200));
-        continue;
-      }
-      const std::uint64_t offset = (*download)->offset();
-      auto fetched = co_await entry->lab->fetch(input.digest, offset, (*download)->sink());
-      if (!fetched) {
-        const bool others = std::any_of(leases_.begin(), leases_.end(), [&](const auto& other) {
-          return other != entry && !other->pins.empty();
-        });
-        download->reset();
-        if (fetched.error().code == Code::kExhausted && others) {
-          entry->starved = true;  // those that wait for this one may hold what it waits for
-          wake_.set();
-          wake_.reset();
-          (void)co_await wake_.wait_for(net::Milliseconds(1000));
-          continue;
-        }
-        co_return fail(std::move(fetched).error());
-      }
-      entry->starved = false;
-      // Shared, so that the worker owns what it uses.
-      std::shared_ptr<store::BlobCache::Download> kept = std::move(*download);
-      auto commit = [kept] { return kept->commit(); };
-      auto pin = co_await loop_.offload(commit);
-      wake_.set();
-      if (!pin) {
+      if (entry->cancelled || stopped_ || !cache_.trouble()) {
         co_return fail(std::move(pin).error());
       }
-      entry->pins.push_back(std::move(*pin));
-      break;
+      // This host's disk is to blame, not the task: mended at once, or others take the task.
+      if (mended == kMostMended) {
+        co_return fail(Code::kUnavailable, pin.error().message);
+      }
+      const bool again = co_await watch_.mend();
+      if (!again) {
+        co_return fail(Code::kUnavailable, watch_.trouble());
+      }
     }
   }
   co_return Result<void>{};
+}
+
+net::Task<Result<Work::PinPtr>> Work::fetch_input(EntryPtr entry, wire::TensorRef input) {
+  const wire::Digest digest = input.digest;
+  while (true) {
+    if (entry->cancelled || stopped_) {
+      co_return fail(Code::kCancelled, "the lease has ended");
+    }
+    auto found = cache_.find(digest);
+    if (found) {
+      co_return std::move(*found);
+    }
+    if (found.error().code != Code::kNotFound) {
+      co_return fail(std::move(found).error());
+    }
+    if (input.spec.size_bytes().value_or(0) >= kLargeInput && has_to_wait(entry)) {
+      wake_.reset();
+      co_await wake_.wait();
+      continue;
+    }
+    auto download = cache_.download(digest);
+    if (!download) {
+      if (download.error().code != Code::kUnavailable) {
+        co_return fail(std::move(download).error());
+      }
+      // Another lease fetches the same blob.
+      wake_.reset();
+      (void)co_await wake_.wait_for(net::Milliseconds(200));
+      continue;
+    }
+    const std::uint64_t offset = (*download)->offset();
+    auto fetched = co_await entry->lab->fetch(digest, offset, (*download)->sink());
+    if (!fetched) {
+      const bool others = std::any_of(leases_.begin(), leases_.end(), [&](const auto& other) {
+        return other != entry && !other->pins.empty();
+      });
+      download->reset();
+      if (fetched.error().code == Code::kExhausted && others) {
+        entry->starved = true;  // those that wait for this one may hold what it waits for
+        wake_.set();
+        wake_.reset();
+        (void)co_await wake_.wait_for(net::Milliseconds(1000));
+        continue;
+      }
+      co_return fail(std::move(fetched).error());
+    }
+    entry->starved = false;
+    // Shared, so that the worker owns what it uses.
+    std::shared_ptr<store::BlobCache::Download> kept = std::move(*download);
+    auto commit = [kept] { return kept->commit(); };
+    auto pin = co_await loop_.offload(commit);
+    wake_.set();
+    co_return pin;
+  }
 }
 
 }  // namespace goblin::volunteer

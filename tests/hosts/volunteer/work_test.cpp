@@ -1,84 +1,11 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Leases that end at bad moments, pauses between requests, lab nodes that take too much.
-#include "hosts/volunteer/work.hpp"
+#include "tests/hosts/volunteer/work_fixture.hpp"
 
-#include <gmock/gmock.h>
-
-#include "core/net/blob_hash.hpp"
-#include "hosts/volunteer/lease_math.hpp"
-#include "tests/core/plugin/runner_fixture.hpp"
-#include "tests/core/store/support.hpp"
-#include "tests/testing/plugins/faulty_modes.hpp"
-
-namespace goblin::volunteer {
+namespace goblin::volunteer::test {
 namespace {
 
-using goblin::testing::kHonest;
-using goblin::testing::RunnerFixture;
 using ::testing::ElementsAre;
-
-/// A lab node that remembers what it was sent.
-class FakeLab final : public LabPort {
- public:
-  FakeLab(net::Loop& loop, std::uint8_t number) : changed_(loop), never_(loop) {
-    pin_.bytes[0] = number;
-  }
-  [[nodiscard]] const wire::Digest& pin() const override { return pin_; }
-  [[nodiscard]] bool is_open() const override { return true; }
-  net::Task<Result<std::uint64_t>> fetch(wire::Digest digest, std::uint64_t,
-                                         std::shared_ptr<net::BlobSink> sink) override {
-    ++fetches;
-    changed_.set();
-    const auto it = blobs.find(digest);
-    if (it == blobs.end()) {
-      co_await never_.wait();  // it answers nothing
-    }
-    GOBLIN_CO_TRY_VOID(sink->begin(it->second.size()));
-    GOBLIN_CO_TRY_VOID(sink->write(0, it->second));
-    co_return it->second.size();
-  }
-  void send(net::Frame frame) override {
-    if (frame.type == wire::FrameType::kHandBack) {
-      const auto message = wire::decode_hand_back(frame.message);
-      for (const auto lease : message->leases) {
-        back.push_back(lease);
-      }
-    } else if (frame.type == wire::FrameType::kResults) {
-      const auto message = wire::decode_results(frame.message);
-      for (const auto& result : message->results) {
-        results[result.lease] = result.status;
-      }
-      if (on_results) {
-        on_results();
-      }
-    }
-    changed_.set();
-  }
-  HeldResults& held() override { return held_; }
-
-  /// False when it has not come to that within 20 s.
-  net::Task<bool> until(std::function<bool()> done) {
-    while (!done()) {
-      changed_.reset();
-      const bool changed = co_await changed_.wait_for(net::Milliseconds(20'000));
-      if (!changed) {
-        co_return false;
-      }
-    }
-    co_return true;
-  }
-
-  std::map<wire::Digest, wire::Bytes> blobs;
-  std::map<std::uint64_t, std::int32_t> results;
-  std::vector<std::uint64_t> back;
-  std::function<void()> on_results;
-  int fetches = 0;
-
- private:
-  wire::Digest pin_;
-  net::Event changed_, never_;
-  HeldResults held_;
-};
 
 /// Keeps the result of one lease from being sent for an hour.
 class HoldBack final : public ResultFilter {
@@ -92,86 +19,6 @@ class HoldBack final : public ResultFilter {
 
  private:
   std::uint64_t lease_;
-};
-
-class WorkTest : public RunnerFixture {
- protected:
-  WorkTest() {
-    config_.threads = 1;
-    config_.memory_bytes = 64u << 20;
-    config_.slots = 8;
-    config_.runner = options();
-  }
-  void TearDown() override {
-    work_.reset();
-    lab_.reset();
-    other_.reset();
-    gate_.reset();
-    arrived_.reset();
-    RunnerFixture::TearDown();
-  }
-  /// Makes everything that needs the loop of this run.
-  void open() {
-    cache_ = std::move(*store::BlobCache::open(dir_ / "cache", store::NamedBy::kBlake3, 64u << 20,
-                                               [](const auto&) {}));
-    gate_ = std::make_unique<net::Event>(*loop_);
-    gate_->set();
-    arrived_ = std::make_unique<net::Event>(*loop_);
-    lab_ = std::make_shared<FakeLab>(*loop_, 1);
-    other_ = std::make_shared<FakeLab>(*loop_, 2);
-    work_ = std::make_unique<Work>(
-        *loop_, config_, *cache_, [this](wire::Digest) { return find_plugin(); }, log::Logger());
-    work_->start();
-  }
-  net::Task<Result<std::shared_ptr<const net::UniqueFd>>> find_plugin() {
-    arrived_->set();
-    co_await gate_->wait();
-    GOBLIN_CO_TRY(net::UniqueFd fd, plugin::make_sealed_memfd_from(plugin_path("faulty")));
-    co_return std::make_shared<const net::UniqueFd>(std::move(fd));
-  }
-
-  /// y = 2x for `length` numbers; x comes from the lab node as a blob, which `from` may have.
-  wire::Lease lease(std::uint64_t number, std::int64_t length, FakeLab* from = nullptr) {
-    wire::Bytes bytes(static_cast<std::size_t>(length) * 8);
-    bytes[0] = static_cast<std::byte>(number);
-    wire::Lease lease;
-    lease.lease = number;
-    lease.job = 1;
-    lease.params = {wire::Value::of(std::int64_t{kHonest})};
-    wire::TensorRef input;
-    input.spec = {GOBLIN_F64, {length}};
-    input.digest = net::blob_digest(bytes);
-    lease.inputs = {input};
-    lease.outputs = {input.spec};
-    lease.deadline_ms = 20'000;
-    if (from != nullptr) {
-      from->blobs.emplace(input.digest, std::move(bytes));
-    }
-    return lease;
-  }
-  void give(const std::shared_ptr<FakeLab>& lab, std::vector<wire::Lease> leases) {
-    wire::Leases message;
-    message.leases = std::move(leases);
-    work_->add(lab, std::move(message), {});
-  }
-
-  /// Memory for results (and arenas) that this process holds.
-  static std::size_t shared_buffers() {
-    std::size_t count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;
-      const auto target = std::filesystem::read_symlink(entry.path(), gone);
-      count += !gone && target.string().starts_with("/memfd:goblin-result") ? 1 : 0;
-    }
-    return count;
-  }
-
-  store::test::TempDir dir_;
-  HostConfig config_;
-  std::unique_ptr<store::BlobCache> cache_;
-  std::unique_ptr<net::Event> gate_, arrived_;
-  std::shared_ptr<FakeLab> lab_, other_;
-  std::unique_ptr<Work> work_;
 };
 
 TEST_F(WorkTest, ALeaseThatEndsWhileItsRunnerStartsLeavesTheRest) {
@@ -216,6 +63,37 @@ TEST_F(WorkTest, ATaskThatDoesNotStopWhenItIsCancelledLosesItsRunner) {
       EXPECT_FALSE(lab_->results.contains(number - 1)) << "nobody waits for its answer";
       EXPECT_EQ(work_->counters().failed, 0u);
     }
+  });
+}
+
+TEST_F(WorkTest, AThreadThatAPluginLeftDoesNotChangeWhatWasCommittedTo) {
+  run([&]() -> net::Task<void> {
+    open();
+    wire::Lease writes = lease(1, 1 << 14, lab_.get());
+    writes.params = {wire::Value::of(std::int64_t{goblin::testing::kExecuteWriteOn})};
+    give(lab_, {writes});
+    auto first = [this] { return lab_->results.contains(1); };
+    EXPECT_TRUE(co_await lab_->until(first));
+    if (lab_->results[1] != GOBLIN_OK) {  // the thread ended the runner before that could answer
+      EXPECT_EQ(lab_->results[1], GOBLIN_INTERNAL);
+      co_return;
+    }
+    while (work_->runners() > 0 && work_->usage().resident_bytes > 0) {  // until it has ended
+      co_await loop_->offload([] { return 0; });
+    }
+    auto held = lab_->held().find(lab_->digests[1]);
+    EXPECT_TRUE(held);
+    if (!held) {
+      co_return;
+    }
+    wire::Bytes sent((*held)->size());
+    EXPECT_TRUE((*held)->read(0, sent));
+    EXPECT_EQ(net::blob_digest(sent), lab_->digests[1]);
+    // The runner that it ended does not stand in the way of what comes next.
+    give(lab_, {lease(2, 1 << 14, lab_.get())});
+    auto second = [this] { return lab_->results.contains(2); };
+    EXPECT_TRUE(co_await lab_->until(second));
+    EXPECT_EQ(lab_->results[2], GOBLIN_OK);
   });
 }
 
@@ -481,4 +359,4 @@ TEST_F(WorkTest, OutputsWhoseSumWrapsAreRefused) {
 }
 
 }  // namespace
-}  // namespace goblin::volunteer
+}  // namespace goblin::volunteer::test
