@@ -73,6 +73,14 @@ Message guarded(Handler&& handler) {
   }
 }
 
+/// For what an earlier execute may have made read only.
+Result<void> allow_writes(const Tensors& outputs) {
+  for (const auto& segment : outputs.hold) {
+    GOBLIN_TRY_VOID(segment->allow_writes(true));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::optional<Answer>> Session::handle(Incoming frame) {
@@ -139,6 +147,9 @@ Result<std::optional<Answer>> Session::handle(Incoming frame) {
                                                     task_name(request.task.id));
                       if (!outputs || !fit) {
                         return failed<wire::Done>(outputs ? fit.error() : outputs.error());
+                      }
+                      if (auto opened = allow_writes(*outputs); !opened) {
+                        return failed<wire::Done>(opened.error());
                       }
                       return plan_->recall(request, *outputs);
                     }));
@@ -262,6 +273,10 @@ wire::Executed Session::execute(const wire::Execute& request) {
     }
     executed.tasks.push_back({task.id, said.status, said.message, microseconds_since(start)});
   }
+  // Beside a plan (a lab node's, or a test's that plays both sides) the memory may be the plan's.
+  if (plan_) {
+    open.clear();
+  }
   for (const auto& segment : open) {
     if (auto closed = segment->allow_writes(false); !closed) {
       for (auto& task : executed.tasks) {
@@ -352,6 +367,7 @@ wire::PlanOpened Session::plan_open(const wire::PlanOpen& request) {
     GOBLIN_TRY(Tensors inputs, segments_.resolve(request.inputs, Access::kRead, "input"));
     GOBLIN_TRY(Tensors outputs, segments_.resolve(request.outputs, Access::kWrite, "output"));
     GOBLIN_TRY_VOID(expect_types(request.outputs, validated.outputs, "the job"));
+    GOBLIN_TRY_VOID(allow_writes(outputs));
     plan_ = Plan::open(*kind, request, std::move(inputs), std::move(outputs), opened);
     return {};
   };
