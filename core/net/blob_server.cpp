@@ -8,6 +8,9 @@ namespace goblin::net {
 namespace {
 
 constexpr std::size_t kBuffers = 16;  // 4 MiB of read-ahead on one connection
+/// Pieces that a worker reads at once, where credit and buffers allow: handing each over on its own
+/// costs more than reading it.
+constexpr std::size_t kPiecesAtOnce = 4;
 
 std::string stream_name(std::uint32_t stream) { return "blob stream " + std::to_string(stream); }
 
@@ -113,55 +116,76 @@ Task<void> BlobServer::serve_blob(Stream& stream) {
   if (!told || info.status != GOBLIN_OK || stream.read_to == stream.size) {
     co_return;
   }
-  // One piece is read while the one before it is sent.
-  Task<Result<Piece>> ahead = next_piece(stream);
+  // Some pieces are read while those before them are sent.
+  Task<Result<std::vector<Piece>>> ahead = next_pieces(stream);
   ahead.start();
   bool more = true;
   while (more) {
-    auto piece = co_await ahead;
-    if (!piece) {
+    auto pieces = co_await ahead;
+    if (!pieces) {
       wire::BlobCancel cancel;
       cancel.stream = id;
       cancel.status = static_cast<std::int32_t>(
-          piece.error().code == Code::kCancelled ? Code::kUnavailable : piece.error().code);
+          pieces.error().code == Code::kCancelled ? Code::kUnavailable : pieces.error().code);
       co_await channel_.send(make_frame(wire::FrameType::kBlobCancel, cancel));
       co_return;
     }
     more = stream.read_to < stream.size;
     if (more) {
-      ahead = next_piece(stream);
+      ahead = next_pieces(stream);
       ahead.start();
     }
-    const Turnstile::Place turn = co_await sending_.enter();
-    wire::BlobData data;
-    data.stream = id;
-    data.offset = piece->offset;
-    auto sent = co_await channel_.send(
-        make_frame(wire::FrameType::kBlobData, data, std::move(piece->bytes)));
-    if (!sent) {
-      co_return;
+    for (Piece& piece : *pieces) {
+      const Turnstile::Place turn = co_await sending_.enter();
+      wire::BlobData data;
+      data.stream = id;
+      data.offset = piece.offset;
+      auto sent = co_await channel_.send(
+          make_frame(wire::FrameType::kBlobData, data, std::move(piece.bytes)));
+      if (!sent) {
+        co_return;
+      }
+      piece.buffer = {};
     }
   }
 }
 
-Task<Result<BlobServer::Piece>> BlobServer::next_piece(Stream& stream) {
+Task<Result<std::vector<BlobServer::Piece>>> BlobServer::next_pieces(Stream& stream) {
   while (stream.credit == 0) {
     stream.changed.reset();
     co_await stream.changed.wait();
   }
-  Piece piece;
-  piece.buffer = co_await buffers_.enter();
-  piece.offset = stream.read_to;
-  const std::uint64_t size = std::min({kBlobPiece, stream.credit, stream.size - stream.read_to});
-  stream.credit -= size;
-  stream.read_to += size;
-  const auto read = [source = stream.source, offset = piece.offset, size]() -> Result<wire::Bytes> {
-    wire::Bytes bytes(size);
-    GOBLIN_TRY_VOID(source->read(offset, bytes));
-    return bytes;
+  std::vector<Piece> pieces;
+  std::vector<std::uint64_t> sizes;
+  std::optional<Turnstile::Place> buffer = co_await buffers_.enter();
+  while (buffer) {
+    Piece& piece = pieces.emplace_back();
+    piece.buffer = std::move(*buffer);
+    piece.offset = stream.read_to;
+    sizes.push_back(std::min({kBlobPiece, stream.credit, stream.size - stream.read_to}));
+    stream.credit -= sizes.back();
+    stream.read_to += sizes.back();
+    const bool last =
+        pieces.size() == kPiecesAtOnce || stream.credit == 0 || stream.read_to == stream.size;
+    buffer = last ? std::nullopt : buffers_.try_enter();
+  }
+  // The worker owns what it uses: this coroutine may go meanwhile.
+  const auto read = [source = stream.source, offset = pieces.front().offset,
+                     sizes]() -> Result<std::vector<wire::Bytes>> {
+    std::vector<wire::Bytes> all;
+    std::uint64_t at = offset;
+    for (const std::uint64_t size : sizes) {
+      wire::Bytes& bytes = all.emplace_back(size);
+      GOBLIN_TRY_VOID(source->read(at, bytes));
+      at += size;
+    }
+    return all;
   };
-  GOBLIN_CO_TRY(piece.bytes, co_await loop_.offload(read));
-  co_return std::move(piece);
+  GOBLIN_CO_TRY(std::vector<wire::Bytes> all, co_await loop_.offload(read));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    pieces[i].bytes = std::move(all[i]);
+  }
+  co_return std::move(pieces);
 }
 
 }  // namespace goblin::net

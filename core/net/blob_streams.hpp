@@ -5,6 +5,8 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "core/net/blobs.hpp"
 
@@ -54,6 +56,14 @@ class Turnstile {
     }
     --free_;
     co_return Place(*this);
+  }
+  /// A place if one is free and nobody waits for it.
+  std::optional<Place> try_enter() {
+    if (free_ == 0 || !queue_.empty()) {
+      return std::nullopt;
+    }
+    --free_;
+    return Place(*this);
   }
 
  private:
@@ -129,7 +139,7 @@ class BlobServer {
   };
   Task<void> serve(std::shared_ptr<Stream> stream);
   Task<void> serve_blob(Stream& stream);
-  Task<Result<Piece>> next_piece(Stream& stream);
+  Task<Result<std::vector<Piece>>> next_pieces(Stream& stream);
 
   Loop& loop_;
   Channel& channel_;
