@@ -95,9 +95,8 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
     counts.idle_reason = "a result of it was refused: it gets no work of " +
                          std::string(open == 1 ? "this job" : "these jobs");
   } else if (undelivering > 0 && quarantined + undelivering == open) {
-    counts.idle_reason = "its results could not be fetched: it gets no work of " +
-                         std::string(open == 1 ? "this job" : "these jobs") +
-                         " until it connects anew";
+    counts.idle_reason = "it took leases and did not deliver: it gets no work of " +
+                         std::string(open == 1 ? "this job" : "these jobs");
   } else if (too_small > 0 && quarantined + undelivering + too_small == open) {
     counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
                          mebibytes(host->spec.memory_bytes);
@@ -232,7 +231,7 @@ std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const 
     return std::to_string(v.paused) + " of " + plural(v.connected, "host") +
            " paused or stopping, " + std::to_string(v.quarantined) + " refused, " +
            std::to_string(v.undelivering) +
-           " with results that could not be fetched; none takes work";
+           " that took leases and did not deliver; none takes work";
   }
   if (job->policy.policy == wire::Policy::kValidator && v.trusted == 0)
     return "policy validator needs a trusted host and none takes work";

@@ -105,13 +105,6 @@ void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
   host.connected = true;
   host.spec = spec;
   host.counts.idle_reason.clear();
-  for (auto& [job_id, job] : jobs_) {
-    const auto known = job->hosts.find(id);
-    if (known == job->hosts.end() || !known->second.undelivering) continue;
-    // Whoever runs it may have mended its connection: one more try.
-    known->second.undelivering = false;
-    known->second.undelivered = kFailedFetch * (std::max(config_.max_failed_fetches, 1u) - 1);
-  }
   mark(host);
   hosts_changed();
 }
@@ -140,6 +133,7 @@ void SchedulerImpl::take_back_waiting(Host& host) {
 }
 
 void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {
+  const auto kept = kept_back(host);
   std::vector<Task*> touched;
   while (!host.running.empty()) {
     Lease& lease = *host.running.back();
@@ -152,10 +146,11 @@ void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {
     Task& task = *lease.task;
     unlink(host.committed, lease);
     host.unjudged_bytes -= task.output_bytes;
+    const bool fetching = lease.fetching;
+    end_fetch(lease);
     lease.host = nullptr;
     if (lease.state == LeaseState::kAccepting) continue;
-    const bool bytes_here = !lease.fetching && task.validation.has_bytes(lease.id);
-    if (bytes_here) continue;
+    if (!fetching && task.validation.has_bytes(lease.id)) continue;
     // Its word may still count where digests decide; its bytes cannot be had.
     task.validation.fetch_failed(lease.id, false);
     say(Incident{lease.job->id, task.id, host.id, std::string(why) + " with its result"});
@@ -163,6 +158,7 @@ void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {
     end_committed(lease);
     touched.push_back(&task);
   }
+  for (const auto& [job, task] : kept) count_undelivered(*task->job, *task, host.id);
   for (Task* task : touched) queue_judge(*task);
 }
 

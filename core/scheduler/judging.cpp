@@ -82,7 +82,7 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
     Lease& other = *task.committed[i];
     if (&other == &lease) continue;
     // Who stalls until others have done the work has not delivered either.
-    if (other.fetch_late) not_delivered(other);
+    if (other.fetch_late && sends_nothing(other)) not_delivered(other);
     say(ReleaseResult{other.host_id, other.id});
     end_committed(other);
   }

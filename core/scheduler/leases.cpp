@@ -246,6 +246,12 @@ void SchedulerImpl::expire(Host& host) {
     next = std::min(next, lease->deadline);
     if (!lease->predicted) learn(*lease);
     if (!lease->predicted) {
+      // Slow or silent, nobody can tell: a host that has nothing else to do may find out.
+      if (!lease->straggling && now_ - lease->start >= config_.blind_floor) {
+        lease->straggling = true;
+        ++lease->job->straggling;
+        unpark_ = true;
+      }
       next = std::min(next, now_ + kLearnInterval);
     } else if (!lease->straggling) {
       const double expected = double(lease->expected_end - lease->start);
@@ -263,8 +269,8 @@ void SchedulerImpl::expire(Host& host) {
   }
   for (Lease* lease : host.committed) {
     if (!lease->fetching || lease->fetch_late) continue;
-    if (lease->fetch_late_at > now_) {
-      next = std::min(next, lease->fetch_late_at);
+    if (const Micros due = fetch_due(*lease); due > now_) {
+      next = std::min(next, due);
     } else {
       fetch_is_late(*lease);
     }

@@ -44,11 +44,14 @@ struct Config {
   double deadline_factor = 8.0;         ///< a lease ends at so many times the expected time …
   Micros deadline_floor = 20'000'000;   ///< … but never before this, and
   Micros first_deadline = 600'000'000;  ///< this long while nothing is known of host or job
-  Micros straggler_floor = 200'000;     ///< no second start of a lease younger than this
+  Micros straggler_floor = 200'000;     ///< no second start of a lease younger than this,
+  Micros blind_floor = 30'000'000;      ///< or than this where nobody knows how long it may take,
   Micros fetch_floor = 5'000'000;       ///< nor for a fetch younger than this,
-  Micros first_fetch = 30'000'000;      ///< or than this while no fetch has ended yet
-  /// A host whose fetches failed so often in a job gets no more work of it until it connects anew;
-  /// four delivered results make up for one.
+  Micros first_fetch = 30'000'000;      ///< or than this while no fetch has ended yet, unless
+  Micros fetch_silence = 5'000'000;     ///< no byte of any result of its host came for so long.
+  double fetch_pace = 1024;             ///< Fewer bytes per second than this are none
+  /// A host that did not deliver so many results of a job gets no more work of it, whether it
+  /// connects anew or not; four delivered results make up for one.
   std::uint32_t max_failed_fetches = 3;
   std::uint32_t max_attempts = 5;  ///< failures (not refusals or departures) of one task
   /// Outputs that a host has committed to and that wait for their judgement: so many bytes and so
@@ -119,7 +122,8 @@ struct CancelLease {
   HostId host;
   LeaseId lease;
 };
-/// Pull the bytes of a committed result; answer fetched() or fetch_failed().
+/// Pull the bytes of a committed result; answer fetched() or fetch_failed(), and meanwhile, at
+/// least before every tick() and host_left(), fetch_progress() if there is any.
 struct FetchResult {
   HostId host;
   LeaseId lease;
@@ -238,7 +242,8 @@ class Scheduler {
   /// When it accepts no more, leases that no heartbeat has named as begun are cancelled and go to
   /// others; say heartbeat() first. What its cache cannot hold any more is forgotten.
   virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;
-  /// Its leases end; results that were not fetched are lost.
+  /// Its leases end; results that were not fetched are lost. That counts against a host that sent
+  /// nothing at all while they were being fetched.
   virtual void host_left(HostId host, Micros now) = 0;
 
   // leases
@@ -250,6 +255,8 @@ class Scheduler {
   /// Moves the deadlines of the leases that it names, each up to its limit, and of those that queue
   /// behind them.
   virtual void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) = 0;
+  /// So many bytes of the result have come since this was last said of it. They need not be right.
+  virtual void fetch_progress(LeaseId lease, std::uint64_t bytes, Micros now) = 0;
   virtual void fetched(LeaseId lease, Micros now) = 0;
   /// `wrong`: the bytes do not hash to what the host had committed to.
   virtual void fetch_failed(LeaseId lease, bool wrong, Micros now) = 0;

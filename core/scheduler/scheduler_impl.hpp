@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <queue>
 
 #include "core/scheduler/state.hpp"
@@ -28,6 +29,7 @@ class SchedulerImpl final : public Scheduler {
   void outcome(HostId from, const Outcome& outcome, Micros now) override;
   void handed_back(HostId from, LeaseId lease, Code reason, Micros now) override;
   void heartbeat(HostId host, const std::vector<LeaseId>& running, Micros now) override;
+  void fetch_progress(LeaseId lease, std::uint64_t bytes, Micros now) override;
   void fetched(LeaseId lease, Micros now) override;
   void fetch_failed(LeaseId lease, bool wrong, Micros now) override;
   void checked(LeaseId lease, Verdict verdict, Micros now) override;
@@ -109,7 +111,11 @@ class SchedulerImpl final : public Scheduler {
   void begin_fetch(Lease& lease);
   void end_fetch(Lease& lease);
   void fetch_is_late(Lease& lease);
+  static Micros fetch_due(const Lease& lease);
+  [[nodiscard]] bool sends_nothing(const Lease& lease) const;
   void not_delivered(Lease& lease);
+  void count_undelivered(Job& job, const Task& task, HostId host);
+  [[nodiscard]] std::map<JobId, const Task*> kept_back(const Host& host) const;
   void end_running_of(Job& job, Host& host);
   void accept(Task& task, Lease& lease);
   void refuse(Task& task, const validation::Refusal& refusal);

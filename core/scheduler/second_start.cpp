@@ -28,10 +28,19 @@ Task* SchedulerImpl::pick_second(Job& job, Host& host, bool& as_validator) {
           std::count_if(task->running.begin(), task->running.end(),
                         [&](const Lease* l) { return l->validator == lease->validator; }));
       const std::size_t wanted = lease->validator ? 1 : task->want_results;
-      if (same_role > wanted || !lease->predicted) continue;
+      if (same_role > wanted || (!lease->predicted && !lease->straggling)) continue;
       if (lease->validator ? !host.spec.trusted : !takes_ordinary(job, host)) continue;
+      if (!eligible(job, host, *task, lease->validator)) continue;
       const auto own = predict(job, host, task->flops);
-      if (!own || !eligible(job, host, *task, lease->validator)) continue;
+      if (!own) {
+        // No result of the job yet: whoever has waited longest goes first.
+        const double waited = double(now_ - lease->start);
+        if (!lease->straggling || waited <= best_gain) continue;
+        best = task;
+        best_gain = waited;
+        as_validator = lease->validator;
+        continue;
+      }
       const double mine = double(*own + transfer_time(host, missing_bytes(host, *task)));
       // Of a lease that is over its time nothing is known but that it has lasted so long.
       const double theirs = lease->expected_end > now_ ? double(lease->expected_end - now_)
@@ -60,17 +69,21 @@ Task* SchedulerImpl::pick_late(Job& job, Host& host, double& best_gain) {
     if (task->state != TaskState::kOpen || ReadyList::linked(task) || !task->running.empty())
       continue;
     bool all_late = true;  // what else is being fetched may do
+    bool silent = true;    // how long the fetch has lasted says nothing: it will not end
     double waited = 0;
     for (const Lease* lease : task->committed) {
       all_late = all_late && (!lease->fetching || lease->fetch_late);
-      if (lease->fetch_late) waited = std::max(waited, double(now_ - lease->fetch_start));
+      if (!lease->fetch_late) continue;
+      waited = std::max(waited, double(now_ - lease->fetch_start));
+      silent = silent && sends_nothing(*lease);
     }
     const auto own = predict(job, host, task->flops);
     if (!all_late || !own || !eligible(job, host, *task, false)) continue;
     const double mine = double(*own + transfer_time(host, missing_bytes(host, *task)));
-    if (mine >= waited || waited - mine <= best_gain) continue;
+    const double gain = silent ? std::max(waited - mine, 1.0) : waited - mine;
+    if (gain <= best_gain) continue;
     best = task;
-    best_gain = waited - mine;
+    best_gain = gain;
   }
   return best;
 }

@@ -52,6 +52,7 @@ struct Lease {
   Micros fetch_start = 0;
   Micros fetch_late_at = 0;
   std::uint64_t fetch_bytes = 0;  ///< what the host had to send when the fetch began
+  std::uint64_t fetch_came = 0;   ///< bytes of the result that have come
   double charged = 0;             ///< seconds booked on the job
   std::uint64_t missing_bytes = 0;
   std::uint64_t group = 0;
@@ -135,8 +136,8 @@ struct JobHost {
   bool quarantined = false;
   Micros not_before = 0;          ///< it gets no task of the job until then
   std::uint32_t setbacks = 0;     ///< failures in the job since its last result
-  bool undelivering = false;      ///< too many of its results could not be fetched
-  std::uint32_t undelivered = 0;  ///< failed fetches, times kFailedFetch, less delivered results
+  bool undelivering = false;      ///< too many of its results did not come
+  std::uint32_t undelivered = 0;  ///< those, times kFailedFetch, less delivered results
   [[nodiscard]] bool barred() const { return quarantined || undelivering; }
   std::vector<TaskId> accepted;  ///< tasks that rest on this host's word alone
 };
@@ -206,9 +207,12 @@ struct Host {
   std::vector<Lease*> committed;
   Micros load = 0;  ///< predicted time of what it has
   std::uint64_t unjudged_bytes = 0;
-  SpeedModel speed;   ///< flops
-  SpeedModel link;    ///< input bytes
-  SpeedModel uplink;  ///< result bytes
+  std::uint32_t fetching = 0;  ///< fetches under way
+  Micros heard = 0;            ///< when bytes of a result last came
+  Micros quiet_until = 0;      ///< while it is fetched from: silent if nothing more comes till then
+  SpeedModel speed;            ///< flops
+  SpeedModel link;             ///< input bytes
+  SpeedModel uplink;           ///< result bytes
   HostCache cache;
   Micros not_before = 0;
   std::uint32_t setbacks = 0;  ///< hand-backs and undelivered results since the last success

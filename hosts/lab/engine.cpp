@@ -97,6 +97,12 @@ net::Task<void> Engine::run_clock() {
     clock_.reset();
     const auto at = now();
     const auto due = scheduler_->next_wakeup();
+    // Before the clock moves: what has come by now must not count as missing.
+    constexpr net::Milliseconds kReport{500};
+    if (due <= at || loop_.now() - fetches_reported_ >= kReport) {
+      fetches_reported_ = loop_.now();
+      report_fetches();
+    }
     if (due <= at) {
       scheduler_->tick(at);
       pump_soon();

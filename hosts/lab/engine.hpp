@@ -236,6 +236,8 @@ class Engine {
 
   // engine_fetch.cpp, engine_check.cpp, engine_accept.cpp
   net::Task<void> fetch(std::uint64_t lease);
+  /// Tells the scheduler which results have grown.
+  void report_fetches();
   void store_inline(std::uint64_t lease);
   net::Task<void> check_loop(JobPtr job);
   net::Task<Result<wire::Checked>> run_checks(JobPtr job, const std::vector<std::uint64_t>& leases);
@@ -318,6 +320,12 @@ class Engine {
   std::size_t forget_hosts_at_ = 0;     ///< so many are known
   LeaseMap leases_;
   std::unordered_map<std::uint64_t, Queues> queues_;  ///< by job
+  struct Arriving {
+    std::shared_ptr<SlotSink> sink;
+    std::uint64_t reported = 0;  ///< bytes
+  };
+  std::unordered_map<std::uint64_t, Arriving> fetches_;  ///< by lease
+  net::TimePoint fetches_reported_{};
   /// Who has a blob's bytes: jobs with the same array have the same blobs.
   std::unordered_map<wire::Digest, std::map<std::uint64_t, TensorFile>> blobs_;
   struct Outgoing {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Results on their way: fetched into the job's store, and where a runner finds them.
 #include <algorithm>
+#include <utility>
 
 #include "hosts/lab/engine.hpp"
 
@@ -89,8 +90,10 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     }
     auto sink = std::make_shared<SlotSink>(job->results.shared_fd(*slot),
                                            slot->offset + layout.offsets[i], layout.sizes[i]);
+    fetches_.insert_or_assign(lease, Arriving{sink, 0});
     auto fetched = co_await port->fetch(output.digest, sink);
     sink->abandon();
+    fetches_.erase(lease);
     if (job->ended || job->planner_starts != plan) {
       co_return;
     }
@@ -125,6 +128,13 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
     co_await release_slot(job, *slot);
   }
   pump_soon();
+}
+
+void Engine::report_fetches() {
+  for (auto& [lease, arriving] : fetches_) {
+    const std::uint64_t received = arriving.sink->received();
+    scheduler_->fetch_progress(lease, received - std::exchange(arriving.reported, received), now());
+  }
 }
 
 Engine::JobPtr Engine::make_job() {

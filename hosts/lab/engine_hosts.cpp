@@ -173,6 +173,7 @@ void Engine::host_left(scheduler::HostId host, const HostPort* port) {
   auto& past = past_hosts_[it->second.port->pin()];
   past.bytes_sent += it->second.port->bytes_sent();
   past.bytes_received += it->second.port->bytes_received();
+  report_fetches();
   scheduler_->host_left(host, now());
   // Results whose bytes are here already are still judged; the rest went with the host.
   pump();

@@ -297,7 +297,7 @@ TEST(Deadlines, ALongRunIsNamed) {
             "its tasks wait behind task 4 of job 1, which has been running for 100 s on host 1");
   // Where something else of the job runs as it should, nothing is said.
   d.host(2).ready(1, 5).collect();
-  EXPECT_THAT(d.take<SendLease>(), SizeIs(1));
+  EXPECT_THAT(d.take<SendLease>(), SizeIs(2)) << "it tries the long one, too";
   EXPECT_EQ(d.s->waiting_reason(1), "");
 }
 
@@ -372,6 +372,62 @@ TEST(SecondStarts, AnIdleHostTakesWhatIsOverdue) {
   d.complete(2, second);
   EXPECT_EQ(d.one<CancelLease>().lease, leases[1].lease);
   EXPECT_EQ(d.take<FinishJob>().size(), 1u);
+}
+
+/// Nobody has ever computed such a task: whether the host is slow or silent shows when another one
+/// tries.
+TEST(SecondStarts, AnIdleHostTriesWhatNobodyCanPredict) {
+  for (const bool says_that_it_runs : {false, true}) {
+    Driver d;
+    d.job(1).host(1).ready(1, 0).plan_done(1);
+    const SendLease first = d.one<SendLease>();
+    d.host(2).host(3);
+    const auto pass = [&](Micros time) {
+      for (; time > 0; time -= kSecond) {
+        if (says_that_it_runs) d.s->heartbeat(1, {first.lease}, d.now);
+        d.wait(kSecond);
+      }
+    };
+    pass(Config{}.blind_floor - kSecond);
+    EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "it may be a task that takes its time";
+    pass(2 * kSecond);
+    const SendLease second = d.one<SendLease>();
+    EXPECT_EQ(second.task, 0u);
+    EXPECT_NE(second.host, 1u);
+    EXPECT_EQ(d.s->job_counts(1).second_starts, 1u);
+    pass(120 * kSecond);
+    EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "two hosts at work on it are enough";
+    EXPECT_THAT(d.take<CancelLease>(), IsEmpty());
+    d.complete(second.host, second, 100 * kSecond);
+    EXPECT_EQ(d.one<CancelLease>().lease, first.lease);
+    EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+  }
+}
+
+TEST(SecondStarts, OfWhatNobodyCanPredictTheLongestGoesFirst) {
+  Driver d;
+  HostSpec one_slot = Driver::spec(1);
+  one_slot.slots = 1;
+  d.job(1).host(1, one_slot).ready(1, 0).collect();
+  d.wait(10 * kSecond);
+  one_slot.group = 2;
+  d.host(2, one_slot).ready(1, 1).plan_done(1);
+  ASSERT_THAT(d.take<SendLease>(), SizeIs(2));
+  d.host(3);
+  for (int i = 0; i < 60 && d.tasks_sent_to(3).empty(); ++i) d.wait(kSecond);
+  EXPECT_THAT(d.tasks_sent_to(3), testing::ElementsAre(0u));
+  EXPECT_LE(d.now, Config{}.blind_floor + 4 * kSecond);
+}
+
+TEST(SecondStarts, NothingIsTriedBlindlyWhileThereIsOtherWork) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  d.take<SendLease>();
+  d.job(2).host(2);
+  for (TaskId task = 0; task < 4; ++task) d.ready(2, task);
+  d.collect().kept.clear();
+  d.wait(2 * Config{}.blind_floor);
+  EXPECT_EQ(d.s->job_counts(1).second_starts, 0u) << "host 2 is busy";
 }
 
 TEST(SecondStarts, NotWhenTheOtherHostWouldBeLater) {

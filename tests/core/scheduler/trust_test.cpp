@@ -71,25 +71,72 @@ TEST(Delivery, AHostThatNeverDeliversIsBarredFromTheJob) {
   EXPECT_THAT(d.take<Quarantine>(), IsEmpty()) << "it was not caught with anything wrong";
   bool said = false;
   for (const Incident& i : d.take<Incident>())
-    said = said || i.what.find("until it connects anew") != std::string::npos;
+    said = said || i.what.find("took leases and did not deliver, 3 times") != std::string::npos;
   EXPECT_TRUE(said);
-  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
-  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 with results that could not be fetched"));
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("took leases and did not deliver"));
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 that took leases and did not deliver"));
   d.host(2);
   EXPECT_EQ(d.one<SendLease>().host, 2u);
   d.job(2).ready(2, 0).collect();
   EXPECT_EQ(d.one<SendLease>().host, 1u) << "other jobs are not concerned";
 }
 
-TEST(Delivery, ConnectingAnewGivesOneMoreTry) {
+TEST(Delivery, ConnectingAnewGivesNoMoreTries) {
   Driver d;
   d.job(1).host(1).ready(1, 0).collect();
-  fail_to_deliver(d, 1, Config{}.max_failed_fetches);
-  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  fail_to_deliver(d, 1, Config{}.max_failed_fetches - 1);
   d.s->host_left(1, d.now);
+  d.kept.clear();
   d.host(1);
   fail_to_deliver(d, 1, 1);
+  d.s->host_left(1, d.now);
+  d.host(1);
   EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("took leases and did not deliver"));
+}
+
+/// Commits, says nothing for `silence`, leaves and comes back.
+void keep_back(Driver& d, HostId host, Micros silence, std::uint64_t bytes = 0) {
+  const auto sent = d.take<SendLease>();
+  ASSERT_THAT(sent, SizeIs(1));
+  ASSERT_EQ(sent[0].host, host);
+  d.say(host, sent[0].lease, 5).wait(silence / 2);
+  if (bytes > 0) d.s->fetch_progress(sent[0].lease, bytes, d.now);
+  d.wait(silence / 2);
+  d.s->host_left(host, d.now);
+  d.host(host);
+}
+
+TEST(Delivery, LeavingWithAResultThatNobodyGotCounts) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (std::uint32_t i = 0; i < Config{}.max_failed_fetches; ++i) keep_back(d, 1, 2 * kSecond);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 that took leases and did not deliver"));
+}
+
+TEST(Delivery, ALostConnectionIsNoFaultOfTheHost) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  for (int i = 0; i < 20; ++i) keep_back(d, 1, i % 2 == 0 ? 200'000 : 100 * kSecond, i % 2);
+  EXPECT_THAT(d.take<SendLease>(), SizeIs(1)) << "it sent something, or had no time to";
+}
+
+TEST(Delivery, OneSilenceCountsOnceHoweverManyResultsItHides) {
+  Driver d;
+  d.job(1).host(1);
+  for (TaskId task = 0; task < 8; ++task) d.ready(1, task);
+  std::vector<SendLease> sent = d.collect().take<SendLease>();
+  for (TaskId task = 0; task < 4; ++task) {
+    d.say(1, sent.front().lease, task);
+    sent.erase(sent.begin());
+    for (const SendLease& more : d.take<SendLease>()) sent.push_back(more);
+  }
+  d.wait(2 * kSecond);
+  d.s->host_left(1, d.now);
+  d.kept.clear();
+  d.host(1);
+  EXPECT_THAT(d.tasks_sent_to(1), testing::Not(IsEmpty()));
 }
 
 TEST(Delivery, ResultsThatCameMakeUpForOneThatDidNot) {
@@ -125,7 +172,7 @@ TEST(Delivery, AnotherHostComputesWhatDoesNotCome) {
   d.say(1, first.lease, 0);
   EXPECT_EQ(d.one<FetchResult>().lease, first.lease);
   d.host(2);
-  d.wait(Config{}.first_fetch - 1);
+  d.wait(Config{}.fetch_silence - 1);
   EXPECT_THAT(d.take<SendLease>(), IsEmpty()) << "not late yet";
   d.wait(1);
   const SendLease second = d.one<SendLease>();
@@ -141,6 +188,72 @@ TEST(Delivery, AnotherHostComputesWhatDoesNotCome) {
   EXPECT_EQ(d.one<ReleaseResult>().lease, first.lease);
   d.s->accepted(1, 0, d.now);
   EXPECT_THAT(d.take<FinishJob>(), SizeIs(1));
+}
+
+/// However long the other host would need: what is silent does not end by itself.
+TEST(Delivery, AHostThatIsSilentIsNotWaitedForLonger) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0, 1e9).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.wait(60 * kSecond).say(1, first.lease, 0, 60 * kSecond);
+  d.host(2).wait(Config{}.fetch_silence);
+  EXPECT_EQ(d.one<SendLease>().host, 2u) << "though it will take a minute";
+}
+
+TEST(Delivery, ASlowLinkIsNoSilence) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).collect();
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0).host(2);
+  const Micros end = d.now + Config{}.first_fetch;
+  while (d.now + kSecond < end) {
+    d.s->fetch_progress(first.lease, 2000, d.now);
+    d.wait(kSecond);
+    ASSERT_THAT(d.take<SendLease>(), IsEmpty()) << "bytes come";
+  }
+  d.s->fetch_progress(first.lease, 2000, d.now);
+  d.wait(kSecond);
+  const SendLease second = d.one<SendLease>();
+  EXPECT_EQ(second.host, 2u) << "but not for ever";
+  d.complete(2, second);
+  EXPECT_EQ(d.s->job_counts(1).accepted, 1u);
+  for (const Incident& i : d.take<Incident>()) ADD_FAILURE() << i.what;
+  d.s->host_left(2, d.now);
+  d.ready(1, 1).collect();
+  EXPECT_EQ(d.one<SendLease>().host, 1u) << "without a pause";
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, testing::Not(HasSubstr("deliver")));
+}
+
+TEST(Delivery, AByteNowAndThenIsSilence) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).plan_done(1);
+  const SendLease first = d.one<SendLease>();
+  d.say(1, first.lease, 0).host(2);
+  for (Micros time = 0; time < Config{}.fetch_silence; time += kSecond) {
+    d.s->fetch_progress(first.lease, 1, d.now);
+    d.wait(kSecond);
+  }
+  d.wait(kSecond);
+  EXPECT_EQ(d.one<SendLease>().host, 2u);
+}
+
+/// Results of one host take turns on its link: another one that comes is a sign of life.
+TEST(Delivery, AResultThatWaitsItsTurnIsNotSilent) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).plan_done(1);
+  const auto sent = d.take<SendLease>();
+  ASSERT_THAT(sent, SizeIs(2));
+  d.say(1, sent[0].lease, 0).say(1, sent[1].lease, 1).host(2);
+  for (int i = 0; i < 10; ++i) {
+    d.s->fetch_progress(sent[0].lease, 5000, d.now);
+    d.wait(2 * kSecond);
+    ASSERT_THAT(d.take<SendLease>(), IsEmpty());
+  }
+  d.s->fetched(sent[0].lease, d.now);
+  d.wait(Config{}.fetch_silence - 1);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  d.wait(1);
+  EXPECT_EQ(d.one<SendLease>().task, sent[1].task);
 }
 
 TEST(Delivery, WhatComesLateIsStillTaken) {
@@ -169,7 +282,7 @@ TEST(Delivery, StallingUntilOthersHaveDoneTheWorkCounts) {
     d.wait(Config{}.backoff_max).ready(1, task + 1).collect();
   }
   EXPECT_THAT(d.take<SendLease>(), IsEmpty());
-  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("could not be fetched"));
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("took leases and did not deliver"));
 }
 
 // ---- trust

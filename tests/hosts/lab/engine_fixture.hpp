@@ -73,6 +73,13 @@ class FakeHost final : public HostPort {
       co_return fail(Code::kNotFound, "the test gave the host no such bytes");
     }
     GOBLIN_CO_TRY_VOID(sink->begin(found->second.size()));
+    if (loop != nullptr) {
+      GOBLIN_CO_TRY_VOID(sink->write(0, std::span(found->second).first(sends)));
+      while (loop != nullptr) {
+        co_await loop->sleep(net::Milliseconds(1));
+      }
+      co_return fail(Code::kUnavailable, "the test's host kept the rest");
+    }
     GOBLIN_CO_TRY_VOID(sink->write(0, found->second));
     co_return found->second.size();
   }
@@ -88,6 +95,9 @@ class FakeHost final : public HostPort {
   std::vector<std::uint64_t> cancelled, released;
   std::map<wire::Digest, wire::Bytes> held;
   scheduler::HostId id = 0;
+  /// Unless null, the host sends `sends` bytes of a result and nothing more until this is null.
+  net::Loop* loop = nullptr;
+  std::size_t sends = 0;
 
  private:
   wire::Digest pin_;
