@@ -309,10 +309,11 @@ class SqliteJournal final : public LabJournal {
 
 }  // namespace
 
-Result<std::unique_ptr<LabJournal>> LabJournal::open(const std::string& path,
-                                                     bool synchronous_full) {
-  GOBLIN_TRY(auto database,
-             Database::open(path, {"lab journal", kApplicationId, kMigrations, synchronous_full}));
+Result<std::unique_ptr<LabJournal>> LabJournal::open(const std::string& path, bool synchronous_full,
+                                                     bool must_exist) {
+  const DatabaseOptions options{"lab journal", kApplicationId, kMigrations, synchronous_full,
+                                must_exist};
+  GOBLIN_TRY(auto database, Database::open(path, options));
   return std::make_unique<SqliteJournal>(std::move(database));
 }
 

@@ -61,8 +61,10 @@ class LabJournal {
  public:
   /// Makes or opens the data base. kUnsupported: written by a newer release (names both schema
   /// versions). kCorrupt: fails SQLite's quick_check (says how to restore). kUnavailable: another
-  /// process has it open.
-  static Result<std::unique_ptr<LabJournal>> open(const std::string& path, bool synchronous_full);
+  /// process has it open. kNotFound, and nothing is touched: it `must_exist` and is missing or was
+  /// cut to nothing.
+  static Result<std::unique_ptr<LabJournal>> open(const std::string& path, bool synchronous_full,
+                                                  bool must_exist = false);
   virtual ~LabJournal() = default;
 
   /// Adds the job with the next free number, or answers the job that has this token already.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -37,6 +38,17 @@ Result<void> create_private(const std::string& path, const std::string& name) {
   return {};
 }
 
+Result<void> check_exists(const std::string& path, const std::string& name) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) {
+    const int reason = errno;
+    return reason == ENOENT || reason == ENOTDIR
+               ? fail(Code::kNotFound, name + " is missing")
+               : fail(disk_error("cannot read the " + name, reason));
+  }
+  return info.st_size > 0 ? Result<void>{} : fail(Code::kNotFound, name + " is empty");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Database>> Database::open(const std::string& path,
@@ -45,6 +57,10 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   if (path.empty() || path.front() == ':') {
     return fail(Code::kInvalidArgument,
                 name + ": not a file's path; name a file that does not begin with ':'");
+  }
+  if (options.must_exist) {
+    // Before SQLite looks: it removes the log of a data base that has no bytes.
+    GOBLIN_TRY_VOID(check_exists(path, name));
   }
   GOBLIN_TRY_VOID(create_private(path, name));
   sqlite3* handle = nullptr;
@@ -63,6 +79,8 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   GOBLIN_TRY_VOID(database->check_owner(options, version));
   if (version > 0) {
     GOBLIN_TRY_VOID(database->check_pages());
+  } else if (options.must_exist) {
+    return fail(Code::kNotFound, name + " has no tables");
   }
   GOBLIN_TRY(const std::string mode, database->pragma("PRAGMA journal_mode=WAL"));
   if (mode != "wal") {

@@ -25,6 +25,7 @@ struct DatabaseOptions {
   /// Step i leads from schema version i to i + 1. Only ever appended to.
   std::span<const char* const> migrations;
   bool synchronous_full = false;  ///< survive a loss of power, not only of the process
+  bool must_exist = false;        ///< kNotFound, and nothing is touched, where there is none yet
 };
 
 class Database {

@@ -27,9 +27,8 @@ class Node {
 
   Result<void> open() {
     const std::string& dir = config_.state_dir;
-    GOBLIN_TRY(journal_,
-               store::LabJournal::open(dir + "/journal.sqlite", config_.synchronous_full));
     GOBLIN_TRY(staging_, store::Staging::open(dir + "/staging", config_.staging_bytes));
+    GOBLIN_TRY_VOID(open_journal());
     GOBLIN_TRY(plugin_cache_,
                store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
                                       config_.plugin_cache_bytes, [](const wire::Digest&) {}));
@@ -61,6 +60,23 @@ class Node {
   [[nodiscard]] const Result<void>& outcome() const { return outcome_; }
 
  private:
+  /// A journal that names no job would have every staged file removed: where there are files, there
+  /// was a journal.
+  Result<void> open_journal() {
+    GOBLIN_TRY(const std::vector<std::uint64_t> staged, staging_->list());
+    auto journal = store::LabJournal::open(config_.state_dir + "/journal.sqlite",
+                                           config_.synchronous_full, !staged.empty());
+    if (!journal && journal.error().code == Code::kNotFound) {
+      return fail(Code::kCorrupt,
+                  journal.error().message + ", but the folder '" + config_.state_dir +
+                      "/staging' holds " + std::to_string(staged.size()) +
+                      " files of its jobs. Restore the journal from a copy; or move that folder "
+                      "away, to start without those jobs. Nothing was removed");
+    }
+    GOBLIN_TRY(journal_, std::move(journal));
+    return {};
+  }
+
   net::Task<void> start() {
     loop_.spawn(wait_signal());
     loop_.spawn(link_->run());

@@ -49,6 +49,39 @@ def test_a_port_in_use(tmp_path: Path) -> None:
             assert "in use" in ended.stderr, ended.stderr
 
 
+def test_a_journal_cut_to_nothing_takes_no_files_with_it() -> None:
+    with gg.local(hosts=1) as lab:
+        node = lab.network.lab
+        a, b = operands()
+        job = lab.submit("matmul", a=a, b=b)
+        expected = job.result(30)
+        node.kill()
+        journal, staging = node.directory / "journal.sqlite", node.directory / "staging"
+        files = {path: path.read_bytes() for path in staging.glob("*.bin")}
+        assert files, "the result is kept"
+        logs = {path: path.read_bytes() for path in node.directory.glob("journal.sqlite*")}
+        coordinator = lab.network.coordinator
+        for _ in range(2):  # not at the second try either
+            journal.write_bytes(b"")
+            ended = e2e.run_daemon(
+                "lab",
+                node.directory,
+                listen_address="127.0.0.1",
+                listen_port=0,
+                coordinator_address=f"127.0.0.1:{coordinator.port}",
+                coordinator_pin=coordinator.pin,
+            )
+            assert ended.returncode != 0
+            for words in (str(journal), str(staging), "Restore the journal", "move that folder"):
+                assert words in ended.stderr, ended.stderr
+            assert {path: path.read_bytes() for path in staging.glob("*.bin")} == files
+        for path, content in logs.items():
+            path.write_bytes(content)
+        node.restart()
+        with gg.connect(lab.address) as again:
+            assert (again.job(job.number).result(30) == expected).all()
+
+
 def test_a_second_daemon_on_the_same_state() -> None:
     with gg.local(hosts=1) as lab:
         network = lab.network

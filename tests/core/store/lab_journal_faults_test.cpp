@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Crashes, damage, full disks, foreign files.
+#include <gmock/gmock.h>
 
 #include "core/store/peer_registry.hpp"
 #include "tests/core/store/records.hpp"
@@ -171,6 +172,28 @@ TEST(LabJournalFaults, TruncatedFileIsNamed) {
 }
 
 // Bits flipped anywhere: never a wrong record, always the right ones or kCorrupt.
+TEST(LabJournalFaults, OneThatMustExistIsNotMadeAnew) {
+  const TempDir directory;
+  const std::string path = directory / "journal.db";
+  const auto missing = LabJournal::open(path, false, true);
+  GOBLIN_EXPECT_CODE(Code::kNotFound, missing);
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().message, testing::HasSubstr(path + "' is missing"));
+  EXPECT_NE(::access(path.c_str(), F_OK), 0) << "a second try must be refused, too";
+  make_journal(path, 3);
+  GOBLIN_ASSERT_OK(LabJournal::open(path, false, true));
+  spill(path, "");
+  spill(path + "-wal", "what could still be read");
+  for (int i = 0; i < 2; ++i) {
+    const auto cut = LabJournal::open(path, false, true);
+    GOBLIN_EXPECT_CODE(Code::kNotFound, cut);
+    ASSERT_FALSE(cut);
+    EXPECT_THAT(cut.error().message, testing::HasSubstr("is empty"));
+  }
+  EXPECT_EQ(slurp(path), "");
+  EXPECT_EQ(slurp(path + "-wal"), "what could still be read");
+}
+
 TEST(LabJournalFaults, FlippedBitsNeverChangeAnAcceptedRecord) {
   const TempDir directory;
   const std::string path = directory / "journal.db";
