@@ -67,7 +67,7 @@ net::Task<Result<void>> Engine::out_files_hold(JobPtr job) {
   }
   struct Looked {
     Result<void> outcome;
-    std::vector<bool> seen;
+    std::vector<OutSeen> seen;
   };
   auto look = [files = job->files.out_files, seen = job->out_seen]() mutable {
     auto outcome = check_out_files(files, seen);

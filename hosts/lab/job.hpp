@@ -92,7 +92,7 @@ struct Job {
 
   store::JobRecord record;
   JobFiles files;                              ///< empty once it has ended
-  std::vector<bool> out_seen;                  ///< see check_out_files
+  std::vector<OutSeen> out_seen;               ///< see check_out_files
   std::shared_ptr<const net::UniqueFd> memfd;  ///< the plugin, sealed
   std::shared_ptr<MappedRunner> planner, checker;
   std::uint32_t checker_starts = 0;

@@ -2,6 +2,9 @@
 #include "hosts/lab/job_files.hpp"
 
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -88,12 +91,47 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t i
   return fd;
 }
 
-/// Allocates [begin, end) of a file that is `size` bytes long, also where it has holes.
-Result<void> reserve(int fd, std::uint64_t begin, std::uint64_t end, std::uint64_t size,
+/// Whether some block of [begin, end) is not allocated, which a cut leaves even after the file was
+/// made long again. Where the file system does not list its extents (tmpfs), the number of blocks
+/// has to do: it never says so of a file that was left alone.
+bool has_hole(int fd, std::uint64_t begin, std::uint64_t end) {
+  constexpr std::size_t kExtents = 128;
+  alignas(struct fiemap)
+      std::array<std::byte, sizeof(struct fiemap) + kExtents * sizeof(struct fiemap_extent)>
+          buffer{};
+  while (begin < end) {
+    buffer.fill(std::byte{0});
+    auto* map = reinterpret_cast<struct fiemap*>(buffer.data());
+    map->fm_start = begin;
+    map->fm_length = end - begin;
+    map->fm_extent_count = kExtents;
+    if (::ioctl(fd, FS_IOC_FIEMAP, map) != 0) {
+      struct stat info {};
+      return ::fstat(fd, &info) == 0 &&
+             static_cast<std::uint64_t>(info.st_blocks) * 512 < end - begin;
+    }
+    if (map->fm_mapped_extents == 0) {
+      return true;
+    }
+    for (std::uint32_t i = 0; i < map->fm_mapped_extents && begin < end; ++i) {
+      const auto& extent = map->fm_extents[i];
+      if (extent.fe_logical > begin) {
+        return true;
+      }
+      begin = std::max<std::uint64_t>(begin, extent.fe_logical + extent.fe_length);
+    }
+  }
+  return false;
+}
+
+/// Allocates [begin, end) of a file that is `size` bytes long, also where it has holes. False: the
+/// file system does not allocate beforehand.
+Result<bool> reserve(int fd, std::uint64_t begin, std::uint64_t end, std::uint64_t size,
                      const std::string& what) {
   if (begin == end) {
-    return {};
+    return true;
   }
+  bool allocates = true;
   struct statvfs disk {};
   const bool known = ::fstatvfs(fd, &disk) == 0;
   const std::uint64_t free = known ? std::uint64_t{disk.f_bavail} * disk.f_frsize : UINT64_MAX;
@@ -102,7 +140,8 @@ Result<void> reserve(int fd, std::uint64_t begin, std::uint64_t end, std::uint64
     error = ENOSPC;
   } else if (::fallocate(fd, 0, static_cast<off_t>(begin), static_cast<off_t>(end - begin)) != 0) {
     error = errno;
-    if (error == EOPNOTSUPP) {  // what is there already is all that such a file system can promise
+    allocates = error != EOPNOTSUPP;
+    if (!allocates) {  // what is there already is all that such a file system can promise
       error = end <= size ? 0 : ::posix_fallocate(fd, 0, static_cast<off_t>(end));
     }
   }
@@ -110,7 +149,7 @@ Result<void> reserve(int fd, std::uint64_t begin, std::uint64_t end, std::uint64
     return fail(Code::kExhausted, what + ": " + std::to_string(end - begin) +
                                       " bytes cannot be reserved: " + std::strerror(error));
   }
-  return {};
+  return allocates;
 }
 
 Result<void> open_inputs(store::Staging& staging, store::JobRecord& record,
@@ -170,7 +209,13 @@ Result<void> open_out_file(const wire::JobOutputFile& file, wire::OutputInfo& in
                                     std::to_string(end) +
                                     ") since the job was submitted; submit the job again");
   }
-  GOBLIN_TRY_VOID(reserve(fd.get(), file.offset, end, facts.size, what));
+  const bool hole = has_hole(fd.get(), file.offset, end);
+  GOBLIN_TRY(const bool allocates, reserve(fd.get(), file.offset, end, facts.size, what));
+  if (!fresh && allocates && hole) {
+    return fail(Code::kCorrupt, what + ": '" + file.path +
+                                    "' was cut and made long again since the job was submitted; "
+                                    "submit the job again");
+  }
   info.staged = false;
   info.offset = tensor.offset = file.offset;
   tensor.file_bytes = std::max(facts.size, end);
@@ -182,6 +227,7 @@ Result<void> open_out_file(const wire::JobOutputFile& file, wire::OutputInfo& in
   out.begin = file.offset;
   out.end = end;
   out.identity = facts.identity;
+  out.allocated = allocates && !has_hole(tensor.fd->get(), out.begin, out.end);
   files.out_files.push_back(std::move(out));
   return {};
 }
@@ -280,9 +326,9 @@ Result<JobFiles> open_job_files(store::Staging& staging, store::JobRecord& recor
   return files;
 }
 
-Result<void> check_out_files(const std::vector<OutFile>& files, std::vector<bool>& seen) {
+Result<void> check_out_files(const std::vector<OutFile>& files, std::vector<OutSeen>& seen) {
   constexpr const char* kRemedy = " while the job was running; submit the job again";
-  seen.resize(files.size(), false);
+  seen.resize(files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
     const OutFile& file = files[i];
     const std::string what = "output '" + file.name + "': '" + file.path + "'";
@@ -294,13 +340,23 @@ Result<void> check_out_files(const std::vector<OutFile>& files, std::vector<bool
       return fail(Code::kCorrupt, what + " was cut to " + std::to_string(info.st_size) +
                                       " bytes of " + std::to_string(file.end) + kRemedy);
     }
+    if (info.st_nlink == 0) {  // nobody can find it any more, whether the path led to it or not
+      return fail(Code::kCorrupt, what + " was removed" + kRemedy);
+    }
+    // Extents come and go in an honest file, too: fewer blocks are a reason to look, no proof.
+    const auto blocks = static_cast<std::uint64_t>(info.st_blocks);
+    if (file.allocated && blocks < seen[i].blocks &&
+        has_hole(file.fd->get(), file.begin, file.end)) {
+      return fail(Code::kCorrupt, what + " was cut and made long again" + kRemedy);
+    }
+    seen[i].blocks = std::max(seen[i].blocks, blocks);
     if (::stat(file.path.c_str(), &info) == 0) {
       const bool same = identity_of(info) == file.identity;
-      if (!same && seen[i]) {
+      if (!same && seen[i].at_path) {
         return fail(Code::kCorrupt, what + " was replaced by another file" + kRemedy);
       }
-      seen[i] = seen[i] || same;
-    } else if (errno == ENOENT && seen[i]) {
+      seen[i].at_path = seen[i].at_path || same;
+    } else if (errno == ENOENT && seen[i].at_path) {
       return fail(Code::kCorrupt, what + " was removed" + kRemedy);
     }
   }

@@ -20,6 +20,7 @@ struct OutFile {
   std::shared_ptr<const net::UniqueFd> fd;
   std::uint64_t begin = 0, end = 0;  ///< bytes of the file that the output covers
   wire::Digest identity;
+  bool allocated = false;  ///< no hole in them when it was opened, as far as one can tell
 };
 
 struct JobFiles {
@@ -39,10 +40,17 @@ struct JobFiles {
 Result<JobFiles> open_job_files(store::Staging& staging, store::JobRecord& record,
                                 std::vector<net::UniqueFd>* fds);
 
+/// What earlier looks at a file have shown.
+struct OutSeen {
+  bool at_path = false;      ///< the path has led to it
+  std::uint64_t blocks = 0;  ///< the most of the disk that it had
+};
 /// Whether the researcher's files still are what the job writes to: kCorrupt names the output, the
-/// path and what happened. `seen[i]` remembers that the path has led to the file: a client may move
-/// it there only after the submission, but nobody may put another one in its place.
-Result<void> check_out_files(const std::vector<OutFile>& files, std::vector<bool>& seen);
+/// path and what happened. A client may move the file to its path only after the submission, but
+/// nobody may put another one in its place. A file that was cut and made long again is told by the
+/// blocks that it lost: by less than a block (mostly 4 KiB) nobody notices, nor that somebody wrote
+/// over it.
+Result<void> check_out_files(const std::vector<OutFile>& files, std::vector<OutSeen>& seen);
 
 /// What two jobs, or the input and the output of one, must not do to one file at once.
 /// `other`: the number of the running job, 0 for one that is being submitted at the same time.

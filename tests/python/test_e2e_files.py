@@ -79,7 +79,22 @@ def test_one_out_file_for_one_running_job(tmp_path: Path) -> None:
             assert (np.load(path) == 2 * N).all()
 
 
-@pytest.mark.parametrize("how", ["cut", "replaced", "removed"])
+def test_an_out_file_that_is_removed_before_any_result(tmp_path: Path, gate: Path) -> None:
+    path = tmp_path / "c.npy"
+    late = e2e.liar("slow", delay="1ms", gate=gate)
+    with gg.local(hosts=1, memory="64MiB", host_options=[late]) as lab:
+        ones = np.ones((N, N), np.float32)
+        job = lab.submit("matmul", a=ones, b=ones, out=path)
+        e2e.until("inputs are on their way", lambda: job.cost.bytes_sent > 0)
+        assert job.progress.accepted == 0
+        path.unlink()
+        gate.unlink()
+        with pytest.raises(gg.JobFailedError, match="output 'c'.* was removed while") as why:
+            job.result(30)
+        assert str(path) in str(why.value)
+
+
+@pytest.mark.parametrize("how", ["cut", "regrown", "replaced", "removed"])
 @pytest.mark.parametrize("restart", [False, True])
 def test_an_out_file_that_is_taken_away(tmp_path: Path, how: str, restart: bool) -> None:
     path = tmp_path / "c.npy"
@@ -91,9 +106,12 @@ def test_an_out_file_that_is_taken_away(tmp_path: Path, how: str, restart: bool)
         e2e.until("some of it is merged", lambda: job.progress.accepted >= 2)
         if restart:
             lab.network.lab.kill()
-        if how == "cut":
+        if how in ("cut", "regrown"):
+            size = path.stat().st_size
             with path.open("r+b") as file:
                 file.truncate(4096)
+                if how == "regrown":
+                    file.truncate(size)
         elif how == "removed":
             path.unlink()
         else:

@@ -212,7 +212,7 @@ TEST_F(JobFilesTest, AnOutputThatIsTakenAwayIsMissed) {
   const std::string out = make("y.bin", kBytes);
   const auto job = open("", out);
   ASSERT_TRUE(job);
-  std::vector<bool> seen;
+  std::vector<OutSeen> seen;
   ASSERT_TRUE(check_out_files(job->files.out_files, seen));
   ASSERT_EQ(::truncate(out.c_str(), kBytes - 1), 0);
   const auto cut = check_out_files(job->files.out_files, seen);
@@ -222,6 +222,7 @@ TEST_F(JobFilesTest, AnOutputThatIsTakenAwayIsMissed) {
   ASSERT_EQ(::truncate(out.c_str(), 2 * kBytes), 0);
   EXPECT_TRUE(check_out_files(job->files.out_files, seen)) << "longer does no harm";
 
+  ASSERT_EQ(::link(out.c_str(), path("kept.bin").c_str()), 0);
   ASSERT_EQ(::unlink(out.c_str()), 0);
   const auto removed = check_out_files(job->files.out_files, seen);
   ASSERT_FALSE(removed);
@@ -232,11 +233,67 @@ TEST_F(JobFilesTest, AnOutputThatIsTakenAwayIsMissed) {
   EXPECT_THAT(replaced.error().message, HasSubstr("was replaced by another file"));
 }
 
+/// Nothing was accepted yet, so nobody has looked at the path.
+TEST_F(JobFilesTest, AnOutputThatIsRemovedAtOnceIsMissed) {
+  for (const bool replaced : {false, true}) {
+    const std::string out = make("y.bin", kBytes);
+    const auto job = open("", out);
+    ASSERT_TRUE(job);
+    if (replaced) {
+      ASSERT_EQ(::rename(make("other.bin", kBytes).c_str(), out.c_str()), 0);
+    } else {
+      ASSERT_EQ(::unlink(out.c_str()), 0);
+    }
+    std::vector<OutSeen> seen;
+    const auto removed = check_out_files(job->files.out_files, seen);
+    ASSERT_FALSE(removed);
+    EXPECT_EQ(removed.error().code, Code::kCorrupt);
+    EXPECT_THAT(removed.error().message,
+                HasSubstr("output 'y': '" + out + "' was removed while the job was running"));
+  }
+}
+
+TEST_F(JobFilesTest, AnOutputThatIsCutAndMadeLongAgainIsMissed) {
+  for (const std::uint64_t kept : {std::uint64_t{0}, std::uint64_t{kBytes / 2}, kBytes - 8192}) {
+    const std::string out = make("y.bin", kBytes);
+    const auto job = open("", out);
+    ASSERT_TRUE(job);
+    if (!job->files.out_files[0].allocated) {
+      GTEST_SKIP() << "this file system does not allocate beforehand";
+    }
+    std::vector<OutSeen> seen;
+    ASSERT_TRUE(check_out_files(job->files.out_files, seen));
+    // What the job and others write does no harm, wherever it is.
+    const net::UniqueFd fd = open_rw(out);
+    ASSERT_EQ(::pwrite(fd.get(), "result", 6, kBytes / 3), 6);
+    ASSERT_EQ(::pwrite(fd.get(), "behind", 6, kBytes + 70'000), 6);
+    ASSERT_EQ(::fsync(fd.get()), 0);
+    ASSERT_TRUE(check_out_files(job->files.out_files, seen));
+    ASSERT_EQ(::truncate(out.c_str(), kBytes), 0);
+    ASSERT_TRUE(check_out_files(job->files.out_files, seen)) << "cut behind what is the job's";
+
+    ASSERT_EQ(::truncate(out.c_str(), static_cast<off_t>(kept)), 0);
+    ASSERT_EQ(::truncate(out.c_str(), kBytes), 0);
+    const auto again = open_job_files(*staging_, job->record, nullptr);
+    ASSERT_FALSE(again);
+    EXPECT_THAT(again.error().message, HasSubstr("made long again since the job was submitted"));
+    // The restart has filled the hole.
+    ASSERT_EQ(::truncate(out.c_str(), static_cast<off_t>(kept)), 0);
+    ASSERT_EQ(::truncate(out.c_str(), kBytes), 0);
+    const auto cut = check_out_files(job->files.out_files, seen);
+    ASSERT_FALSE(cut) << kept;
+    EXPECT_EQ(cut.error().code, Code::kCorrupt);
+    EXPECT_THAT(cut.error().message,
+                HasSubstr("'" + out + "' was cut and made long again while the job was running"));
+    ASSERT_EQ(::unlink(out.c_str()), 0);
+  }
+}
+
 TEST_F(JobFilesTest, AClientMayMoveTheFileToItsPathLater) {
   auto job = open("", make("temporary.bin", kBytes));
   ASSERT_TRUE(job);
   job->files.out_files[0].path = make("y.bin", 5);
-  std::vector<bool> seen;
+  std::vector<OutSeen> seen;
   EXPECT_TRUE(check_out_files(job->files.out_files, seen));
   ASSERT_EQ(::rename(path("temporary.bin").c_str(), path("y.bin").c_str()), 0);
   EXPECT_TRUE(check_out_files(job->files.out_files, seen));
