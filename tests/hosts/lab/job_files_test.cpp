@@ -274,7 +274,8 @@ TEST_F(JobFilesTest, AnOutputThatIsCutAndMadeLongAgainIsMissed) {
 
     ASSERT_EQ(::truncate(out.c_str(), static_cast<off_t>(kept)), 0);
     ASSERT_EQ(::truncate(out.c_str(), kBytes), 0);
-    const auto again = open_job_files(*staging_, job->record, nullptr);
+    store::JobRecord record = job->record;
+    const auto again = open_job_files(*staging_, record, nullptr);
     ASSERT_FALSE(again);
     EXPECT_THAT(again.error().message, HasSubstr("made long again since the job was submitted"));
     // The restart has filled the hole.
