@@ -89,7 +89,7 @@ def test_an_out_file_that_is_removed_before_any_result(tmp_path: Path, gate: Pat
         assert job.progress.accepted == 0
         path.unlink()
         gate.unlink()
-        with pytest.raises(gg.JobFailedError, match="output 'c'.* was removed while") as why:
+        with pytest.raises(gg.JobFailedError, match=r"output 'c'.* was removed while") as why:
             job.result(30)
         assert str(path) in str(why.value)
 

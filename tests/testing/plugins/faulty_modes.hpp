@@ -25,8 +25,8 @@ enum FaultyMode : std::int64_t {
   kExecuteForgeAnswer,
   kExecuteFlushSubnormals,
   kExecuteExit3,
-  kExecutePrint,  ///< on standard output and error
-  kExecuteProbe,  ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
+  kExecutePrint,    ///< on standard output and error
+  kExecuteProbe,    ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
   kExecuteWriteOn,  ///< a thread goes on writing to y[0] for ever
   // validate
   kValidateThrow,
