@@ -243,6 +243,18 @@ def test_bounds_of_arrays_and_numbers(tmp_path: Path) -> None:
         _arrays.operand("a", [[2**70]])
 
 
+def test_replicate_with_its_number() -> None:
+    assert _submission.check_policy("replicate=3", None) == _submission.check_policy("replicate", 3)
+    assert _submission.check_policy("replicate=3", 3) == _submission.check_policy("replicate", 3)
+    for wrong in ("replicate=", "replicate=two", "replicate=-2", "replicate=²"):
+        with pytest.raises(gg.InvalidArgumentError, match=r"^policy is 'replicate=.*'replicate=2'"):
+            _submission.check_policy(wrong, None)
+    with pytest.raises(gg.InvalidArgumentError, match="give the number once"):
+        _submission.check_policy("replicate=3", 2)
+    with pytest.raises(gg.InvalidArgumentError, match=r"^replicas is 17"):
+        _submission.check_policy("replicate=17", None)
+
+
 def test_policies_and_weights_of_wrong_types() -> None:
     policies: list[Any] = [3, b"algebraic", ["algebraic"], np.array(["none", "none"]), WRONG]
     for policy in policies:

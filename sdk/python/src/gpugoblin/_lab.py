@@ -98,14 +98,15 @@ class Lab:
             entries: what escapes lies below the bound of rounding, in few entries. "validator" and
             "replicate" compare every bit of what others computed.
         replicas : int, optional
-            How many independent hosts must agree, 2 to 16, with ``policy="replicate"``.
+            How many independent hosts must agree, 2 to 16, with ``policy="replicate"``;
+            ``policy="replicate=3"`` says both.
         out_dtype : str or dtype, optional
             "f32" (or np.float32) for f16 and bf16 operands, "i8" (np.int8) for i8. By default that
             of the operands, as in NumPy; but i32 for i8.
         progress : bool
             Show a progress bar on a terminal or in a notebook.
         timeout : float, optional
-            Seconds, after which the job is cancelled; for ever by default.
+            Seconds after which the job is cancelled; for ever by default.
         weight : int
             Share beside other jobs, 1 to 1000: twice the weight gets twice the hosts' time.
 

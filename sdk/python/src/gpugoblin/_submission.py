@@ -74,6 +74,19 @@ def check_policy(policy: str | None, replicas: int | None) -> tuple[int, int]:
             "policy 'none' is refused: results come from strangers' computers, so nothing is used "
             "unchecked; the cheapest check is policy='algebraic', about 2 % of a large product"
         )
+    if isinstance(policy, str) and policy.startswith("replicate="):
+        digits = policy.removeprefix("replicate=")
+        if not (digits.isascii() and digits.isdigit()):
+            raise InvalidArgumentError(
+                f"policy is {_check.shown(policy)}; write how many hosts have to agree: "
+                "'replicate=2' to 'replicate=16'"
+            )
+        if replicas is not None and replicas != int(digits):
+            raise InvalidArgumentError(
+                f"replicas is {_check.shown(replicas)}, but policy is {_check.shown(policy)}: "
+                "give the number once"
+            )
+        policy, replicas = "replicate", int(digits)
     named = "default" if policy is None else _check.choice("policy", policy, _NAMED)
     if named == "replicate":
         return _POLICIES[named], _check.integer(
