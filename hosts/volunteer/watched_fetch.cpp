@@ -24,12 +24,6 @@ class CountingSink final : public net::BlobSink {
   std::atomic<std::uint64_t> count_{0};
 };
 
-net::Task<void> store(net::Task<Result<std::uint64_t>>& fetch,
-                      std::optional<Result<std::uint64_t>>& value, net::Event& done) {
-  value.emplace(co_await fetch);
-  done.set();
-}
-
 }  // namespace
 
 net::Task<Result<std::uint64_t>> fetch_watched(net::Loop& loop, net::BlobExchange& exchange,
@@ -41,7 +35,7 @@ net::Task<Result<std::uint64_t>> fetch_watched(net::Loop& loop, net::BlobExchang
   net::Event done(loop);
   net::Task<Result<std::uint64_t>> fetch = exchange.fetch(digest, offset, counting);
   // Destroyed with this frame, which tells the peer to stop.
-  net::Task<void> running = store(fetch, value, done);
+  net::Task<void> running = net::store_and_set(fetch, value, done);
   running.start();
   while (!done.is_set()) {
     const std::uint64_t before = counting->count();

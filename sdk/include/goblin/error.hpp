@@ -54,7 +54,8 @@ constexpr Code code_from_status(std::int32_t status) {
 }
 
 /// What failed. The message says what, which value, what was expected, what to do; it is for people
-/// on this machine and never crosses the network.
+/// of the machine or the lab where it arose: between lab node, hosts and coordinator only the code
+/// travels.
 struct Error {
   Code code = Code::kInternal;
   std::string message;

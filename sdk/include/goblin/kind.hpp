@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // A kind of computation. An author derives goblin::Kind (and goblin::Planner), gives it
-//   static constexpr const char* kName = "matmul";   // lower case, digits, '-', at most 64 bytes
+//   static constexpr const char* kName = "matmul";   // lower case, digits, '-', at most 63 bytes
 //   static constexpr std::uint32_t kVersion = 1;
 // and writes GOBLIN_PLUGIN(MyKind) in one source file. Independent chunks? See map_kind.hpp.
 //

@@ -6,8 +6,8 @@
  * goblin/kind.hpp and write GOBLIN_PLUGIN(MyKind) rather than fill these tables by hand.
  *
  * Which side calls what:
- *   lab side (in a runner):  describe, validate, planner_*, check, compare, cost_hint
- *   host side (in a runner): execute
+ *   lab side (in a runner):  describe, validate, planner_*, check, compare
+ *   host side (in a runner): describe, execute
  * A runner calls one plugin from one thread at a time.
  */
 #ifndef GOBLIN_ABI_PLUGIN_H_
@@ -129,7 +129,7 @@ typedef struct goblin_task_v1 {
 /* What hosts can take now. */
 typedef struct goblin_capacity_v1 {
   uint64_t struct_size;
-  uint64_t memory_bytes;     /* of the host that asks for work */
+  uint64_t memory_bytes;     /* of the host that asks, or of who decides if that is less */
   uint64_t min_memory_bytes; /* of the smallest host worth cutting tasks for */
   uint64_t hosts;            /* how many serve it */
   uint32_t threads;          /* of the host that asks */
@@ -172,7 +172,7 @@ enum { GOBLIN_VERDICT_ACCEPT = 1, GOBLIN_VERDICT_REJECT = 2, GOBLIN_VERDICT_ABST
 typedef struct goblin_kind_v1 goblin_kind_v1;
 struct goblin_kind_v1 {
   uint64_t struct_size;
-  const char* name; /* such as "matmul": lower case, digits, '-', at most 64 bytes */
+  const char* name; /* such as "matmul": lower case, digits, '-', at most 63 bytes */
   uint32_t version; /* "matmul/1" */
   uint32_t reserved;
   void* self; /* handed back to every call below */
