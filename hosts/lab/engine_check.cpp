@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // Results checked when they come in, and again when their host was refused later.
-#include <sys/random.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include "hosts/lab/engine.hpp"
+#include "hosts/lab/secret.hpp"
 
 namespace goblin::lab {
 namespace {
-
-/// Fresh secret randomness for a check; drawn after the host has committed to its result.
-std::array<std::uint8_t, 32> draw_seed() {
-  std::array<std::uint8_t, 32> seed{};
-  while (::getrandom(seed.data(), seed.size(), 0) != static_cast<ssize_t>(seed.size())) {
-  }
-  return seed;
-}
 
 constexpr std::size_t kBatch = 256;
 /// A batch ends when it judges this much work: its deadline must hold.

@@ -8,6 +8,7 @@
 #include "hosts/lab/client_session.hpp"
 #include "hosts/lab/host_session.hpp"
 #include "hosts/lab/link_plugins.hpp"
+#include "hosts/lab/secret.hpp"
 #include "hosts/link/read_config.hpp"
 #include "hosts/link/ready_line.hpp"
 
@@ -51,8 +52,10 @@ class Node {
     link_ = std::make_shared<link::CoordinatorLink>(loop_, identity_, std::move(options),
                                                     std::move(hooks), *plugin_cache_, logger_);
     plugins_ = std::make_unique<LinkPlugins>(*link_);
-    engine_ =
-        std::make_unique<Engine>(loop_, *journal_, *staging_, *plugins_, config_.engine, logger_);
+    EngineOptions engine = config_.engine;
+    engine.scheduler = with_secret_seed(engine.scheduler);
+    engine_ = std::make_unique<Engine>(loop_, *journal_, *staging_, *plugins_, std::move(engine),
+                                       logger_);
     loop_.spawn(start());
     return {};
   }
