@@ -2,7 +2,6 @@
 #include "core/plugin/describe.hpp"
 
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <set>
 
@@ -26,25 +25,6 @@ bool is_value(const goblin_value_v1& raw, std::uint32_t type) { return raw.type 
 /// min ≤ v ≤ max; false for NaN.
 bool in_range(const wire::Value& v, const wire::Value& min, const wire::Value& max) {
   return v.type == GOBLIN_VALUE_I64 ? v.i >= min.i && v.i <= max.i : v.f >= min.f && v.f <= max.f;
-}
-
-std::string print(const wire::Value& v) {
-  if (v.type == GOBLIN_VALUE_I64) {
-    return std::to_string(v.i);
-  }
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.17g", v.f);
-  return buffer;
-}
-
-std::string dtype_list(std::uint64_t set) {
-  std::string list;
-  for (wire::DType dtype = GOBLIN_BOOL; dtype <= GOBLIN_C128; ++dtype) {
-    if ((set & GOBLIN_DTYPE_BIT(dtype)) != 0) {
-      list += (list.empty() ? "" : ", ") + std::string(wire::dtype_name(dtype));
-    }
-  }
-  return list;
 }
 
 /// Names become Python keyword arguments.
@@ -109,7 +89,7 @@ Result<wire::KindDescription> describe(const goblin_kind_v1& kind) {
     if (!take(name)) {
       return bad("input " + std::to_string(i) + " has no name of its own ('" + name + "')");
     }
-    if (dtype_list(in.dtypes).empty() || in.min_rank > in.max_rank ||
+    if (wire::dtype_names(in.dtypes).empty() || in.min_rank > in.max_rank ||
         in.max_rank > GOBLIN_MAX_RANK) {
       return bad("input '" + name + "' allows no tensor at all");
     }
@@ -129,8 +109,8 @@ Result<wire::KindDescription> describe(const goblin_kind_v1& kind) {
       return bad("parameter '" + made.name + "' mixes types");
     }
     if (!in_range(made.default_value, made.min_value, made.max_value)) {
-      return bad("the default of parameter '" + made.name + "' is " + print(made.default_value) +
-                 ", outside " + print(made.min_value) + " to " + print(made.max_value));
+      return bad("the default of parameter '" + made.name + "' is " + made.default_value.text() +
+                 ", outside " + made.min_value.text() + " to " + made.max_value.text());
     }
   }
   std::set<std::string> output_names;
@@ -167,7 +147,7 @@ Result<void> check_specification(const wire::KindDescription& kind,
     if (got.dtype > GOBLIN_C128 || (want.dtypes & GOBLIN_DTYPE_BIT(got.dtype)) == 0) {
       return bad("argument '" + want.name + "' has dtype " +
                  std::string(wire::dtype_name(got.dtype)) + "; expected one of " +
-                 dtype_list(want.dtypes));
+                 wire::dtype_names(want.dtypes));
     }
     if (got.shape.size() < want.min_rank || got.shape.size() > want.max_rank) {
       return bad("argument '" + want.name + "' has " + std::to_string(got.shape.size()) +
@@ -185,8 +165,8 @@ Result<void> check_specification(const wire::KindDescription& kind,
                  (want.default_value.type == GOBLIN_VALUE_I64 ? "an integer" : "a float"));
     }
     if (!in_range(params[i], want.min_value, want.max_value)) {
-      return bad("argument '" + want.name + "' is " + print(params[i]) + "; expected " +
-                 print(want.min_value) + " to " + print(want.max_value));
+      return bad("argument '" + want.name + "' is " + params[i].text() + "; expected " +
+                 want.min_value.text() + " to " + want.max_value.text());
     }
   }
   return {};

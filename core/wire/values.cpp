@@ -2,6 +2,8 @@
 #include "core/wire/values.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 
 #include "goblin/tensor.hpp"
 
@@ -47,6 +49,23 @@ Result<Digest> Digest::from_hex(std::string_view hex) {
 std::uint64_t dtype_size(DType dtype) { return goblin::dtype_size(dtype); }
 
 std::string_view dtype_name(DType dtype) { return goblin::dtype_name(dtype); }
+
+std::string dtype_names(std::uint64_t set) {
+  std::string names;
+  for (DType dtype = GOBLIN_BOOL; dtype <= GOBLIN_C128; ++dtype) {
+    if ((set & GOBLIN_DTYPE_BIT(dtype)) != 0) {
+      names += (names.empty() ? "" : ", ") + std::string(dtype_name(dtype));
+    }
+  }
+  return names;
+}
+
+std::string Value::text() const {
+  if (type != GOBLIN_VALUE_F64) return std::to_string(i);
+  std::array<char, 32> buffer;
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), f).ptr;
+  return {buffer.data(), end};
+}
 
 Result<std::uint64_t> TensorSpec::size_bytes() const { return tensor_bytes(dtype, shape); }
 

@@ -46,6 +46,8 @@ using DType = goblin_dtype_v1;
 std::uint64_t dtype_size(DType dtype);
 /// "f32"; "invalid" for a number that is no dtype.
 std::string_view dtype_name(DType dtype);
+/// Those of a set of GOBLIN_DTYPE_BIT, for people: "f32, f64".
+std::string dtype_names(std::uint64_t set);
 
 /// Bytes of a tensor without gaps. Checked: kInvalidArgument for an unknown dtype, a rank over
 /// GOBLIN_MAX_RANK, a negative extent, or a size over 2^62 bytes (an extent of 0 counts as 1
@@ -71,6 +73,8 @@ struct Value {
   bool operator==(const Value&) const = default;
   static Value of(std::int64_t v) { return {GOBLIN_VALUE_I64, v, 0}; }
   static Value of(double v) { return {GOBLIN_VALUE_F64, 0, v}; }
+  /// For people: the fewest digits that tell it from its neighbours.
+  [[nodiscard]] std::string text() const;
 };
 
 /// Tensors of at most so many bytes travel inside the frame that names them.

@@ -19,20 +19,6 @@ std::string names_of(const std::vector<T>& items) {
   return text.empty() ? "none" : text;
 }
 
-std::string dtypes_text(std::uint64_t set) {
-  std::string text;
-  for (wire::DType dtype = 1; dtype < 64; ++dtype) {
-    if ((set & GOBLIN_DTYPE_BIT(dtype)) != 0 && wire::dtype_size(dtype) != 0) {
-      text += (text.empty() ? "" : ", ") + std::string(wire::dtype_name(dtype));
-    }
-  }
-  return text;
-}
-
-std::string value_text(const wire::Value& value) {
-  return value.type == GOBLIN_VALUE_F64 ? std::to_string(value.f) : std::to_string(value.i);
-}
-
 Result<wire::Value> resolve_param(const std::string& kind, const wire::ParamDescription& param,
                                   const wire::Value* given) {
   if (given == nullptr) {
@@ -48,16 +34,16 @@ Result<wire::Value> resolve_param(const std::string& kind, const wire::ParamDesc
   }
   if (value.type != param.default_value.type) {
     return fail(Code::kInvalidArgument, kind + ": argument '" + param.name + "' is " +
-                                            value_text(value) + ", but an integer is expected");
+                                            value.text() + ", but an integer is expected");
   }
   const bool in_range = value.type == GOBLIN_VALUE_F64
                             ? value.f >= param.min_value.f && value.f <= param.max_value.f
                             : value.i >= param.min_value.i && value.i <= param.max_value.i;
   if (!in_range) {
     return fail(Code::kInvalidArgument, kind + ": argument '" + param.name + "' is " +
-                                            value_text(value) + ", but must lie between " +
-                                            value_text(param.min_value) + " and " +
-                                            value_text(param.max_value));
+                                            value.text() + ", but must lie between " +
+                                            param.min_value.text() + " and " +
+                                            param.max_value.text());
   }
   return value;
 }
@@ -75,7 +61,7 @@ Result<wire::JobInput> resolve_input(const std::string& kind, const wire::InputD
   if (wire::dtype_size(given->dtype) == 0 || (input.dtypes & GOBLIN_DTYPE_BIT(given->dtype)) == 0) {
     return fail(Code::kInvalidArgument,
                 what + " has dtype " + std::string(wire::dtype_name(given->dtype)) + "; it takes " +
-                    dtypes_text(input.dtypes) + ": convert the array first");
+                    wire::dtype_names(input.dtypes) + ": convert the array first");
   }
   const auto rank = given->shape.size();
   if (rank < input.min_rank || rank > input.max_rank) {

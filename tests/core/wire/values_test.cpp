@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace goblin::wire {
 namespace {
 
@@ -43,6 +45,23 @@ TEST(DType, SizesAndNames) {
     EXPECT_EQ(dtype_name(dtype), "invalid");
     EXPECT_EQ(dtype_size(dtype), 0u);
   }
+}
+
+TEST(DType, NamesOfASet) {
+  EXPECT_EQ(dtype_names(0), "");
+  EXPECT_EQ(dtype_names(GOBLIN_DTYPE_BIT(GOBLIN_F32)), "f32");
+  EXPECT_EQ(dtype_names(GOBLIN_DTYPE_BIT(GOBLIN_F64) | GOBLIN_DTYPE_BIT(GOBLIN_BOOL)), "bool, f64");
+  EXPECT_EQ(dtype_names(std::uint64_t{1} << 63 | GOBLIN_DTYPE_BIT(GOBLIN_C128)), "c128");
+}
+
+TEST(Value, TextTellsSmallNumbersApart) {
+  EXPECT_EQ(Value::of(std::int64_t{-7}).text(), "-7");
+  EXPECT_EQ(Value::of(INT64_MIN).text(), "-9223372036854775808");
+  EXPECT_EQ(Value::of(0.5).text(), "0.5");
+  EXPECT_EQ(Value::of(1e-9).text(), "1e-09");
+  EXPECT_EQ(Value::of(-1.7976931348623157e308).text(), "-1.7976931348623157e+308");
+  EXPECT_EQ(Value::of(5e-324).text(), "5e-324");
+  EXPECT_EQ(Value::of(std::numeric_limits<double>::infinity()).text(), "inf");
 }
 
 TEST(TensorSpec, SizeInBytes) {

@@ -147,6 +147,9 @@ TEST(JobSpec, Numbers) {
     expect_refused(submit, {"'scale' is", "between"});
   }
   submit = good();
+  submit.params.push_back({"scale", wire::Value::of(-1e-9)});  // is not said to be 0
+  expect_refused(submit, {"'scale' is -1e-09", "between 0 and 2"});
+  submit = good();
   submit.params.push_back({"seed", wire::Value::of(std::int64_t{4})});
   expect_refused(submit, {"'seed' is given twice"});
 }
