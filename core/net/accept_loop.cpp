@@ -16,7 +16,7 @@ struct AcceptLoop::Counts {
 AcceptLoop::AcceptLoop(Loop& loop, UniqueFd socket, ListenerLimits limits, Handshake handshake)
     : loop_(reactor(loop)),
       socket_(std::move(socket)),
-      limits_(limits),
+      limits_(std::move(limits)),
       handshake_(std::move(handshake)),
       counts_(std::make_shared<Counts>()),
       pause_(loop_.timer()),
@@ -33,7 +33,7 @@ Result<std::unique_ptr<AcceptLoop>> AcceptLoop::create(Loop& loop, UniqueFd sock
     return fail(errno_error(Code::kUnavailable, "cannot listen", errno));
   }
   std::unique_ptr<AcceptLoop> made(
-      new AcceptLoop(loop, std::move(socket), limits, std::move(handshake)));
+      new AcceptLoop(loop, std::move(socket), std::move(limits), std::move(handshake)));
   GOBLIN_TRY(made->watch_, made->loop_.watch(made->socket_.get()));
   made->wait();
   return made;
@@ -87,6 +87,7 @@ void AcceptLoop::admit(UniqueFd socket, const SocketAddress& from) {
   const std::string network = from.network();
   if (counts_->total >= limits_.connections ||
       (network != "local" && counts_->by_network[network] >= limits_.per_address)) {
+    tell_refused(from);
     return;
   }
   ++counts_->total;
@@ -104,6 +105,20 @@ void AcceptLoop::admit(UniqueFd socket, const SocketAddress& from) {
   const auto self = greetings_.emplace(greetings_.end());
   self->task = greet(self, std::move(socket), from, lease);
   self->task.start();
+}
+
+void AcceptLoop::tell_refused(const SocketAddress& from) {
+  constexpr Milliseconds kTellEvery{60'000};
+  if (!limits_.refused || (told_refused_ && loop_.now() - *told_refused_ < kTellEvery)) {
+    return;
+  }
+  told_refused_ = loop_.now();
+  limits_.refused(counts_->total >= limits_.connections
+                      ? "connections are closed: " + std::to_string(counts_->total) +
+                            " are open, as many as may be"
+                      : "connections from " + from.text() +
+                            " are closed: " + std::to_string(limits_.per_address) +
+                            " are open, as many as one address may have");
 }
 
 Task<void> AcceptLoop::greet(std::list<Greeting>::iterator self, UniqueFd socket,

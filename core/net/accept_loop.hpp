@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <optional>
 
 #include "core/net/channel.hpp"
 #include "core/net/reactor.hpp"
@@ -38,6 +39,7 @@ class AcceptLoop {
   void wait();
   void accept_all();
   void admit(UniqueFd socket, const SocketAddress& from);
+  void tell_refused(const SocketAddress& from);
   Task<void> greet(std::list<Greeting>::iterator self, UniqueFd socket, SocketAddress from,
                    std::shared_ptr<void> lease);
 
@@ -50,6 +52,7 @@ class AcceptLoop {
   std::unique_ptr<Timer> pause_;
   std::shared_ptr<Queue<std::unique_ptr<Channel>>> ready_;
   std::list<Greeting> greetings_, ended_;
+  std::optional<TimePoint> told_refused_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

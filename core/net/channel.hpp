@@ -99,12 +99,14 @@ Task<Result<std::unique_ptr<Channel>>> connect_unix(Loop& loop, std::string path
 /// One end of a socket pair, for instance to a runner.
 Result<std::unique_ptr<Channel>> adopt_unix(Loop& loop, UniqueFd socket);
 
-/// A connection over a limit is closed at once.
 struct ListenerLimits {
+  // A connection over one of these is closed at once.
   std::uint32_t connections = 1000;  ///< open at once, handshakes included
   std::uint32_t per_address = 200;   ///< the same, of one IPv4 address or one IPv6 /64
   std::uint32_t handshakes = 256;    ///< at once; one more ends the oldest
   Milliseconds handshake{5'000};     ///< must be done within this
+  /// Told why connections are closed: not of every one, but of the first in a minute.
+  std::function<void(const std::string& why)> refused;
 };
 
 class Listener {

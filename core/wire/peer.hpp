@@ -85,6 +85,8 @@ struct HostCapacity {
   std::uint64_t cache_bytes = 0;   ///< cap of its input cache on disk
   std::uint32_t abi_major = 0;
   std::uint32_t abi_minor = 0;
+
+  bool operator==(const HostCapacity&) const = default;
 };
 enum class HostState : std::uint8_t { kReady = 1, kPaused = 2, kStopping = 3 };
 
@@ -145,6 +147,8 @@ struct Catalog {
 struct HostOffer {
   HostCapacity capacity;
   HostState state = HostState::kReady;
+
+  bool operator==(const HostOffer&) const = default;
 };
 
 /// A task as it travels: numbers only.

@@ -21,6 +21,7 @@
 #include "hosts/cli/role.hpp"
 #include "hosts/coordinator/coordinator.hpp"
 #include "hosts/lab/node.hpp"
+#include "hosts/link/listener_limits.hpp"
 #include "hosts/link/read_config.hpp"
 #include "hosts/volunteer/host.hpp"
 
@@ -53,6 +54,7 @@ int run_daemon(const std::string& role, const RoleOptions& options,
   }
   config->ready_fd = options.ready_fd;
   keep_freed_memory();
+  link::raise_descriptor_limit();
   return report(run(*config));
 }
 

@@ -12,6 +12,7 @@
 #include "hosts/coordinator/plugin_shelf.hpp"
 #include "hosts/link/clock.hpp"
 #include "hosts/link/control_server.hpp"
+#include "hosts/link/listener_limits.hpp"
 #include "hosts/link/read_config.hpp"
 #include "hosts/link/ready_line.hpp"
 
@@ -51,9 +52,8 @@ class Coordinator {
     known_ = std::make_unique<KnownPeers>(records, config_.max_known_peers, kSeenEvery);
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
     GOBLIN_TRY_VOID(read_plugins());
-    net::ListenerLimits limits;
-    limits.connections = config_.max_peers;
-    GOBLIN_TRY(listener_, net::listen_tls(loop_, identity_, config_.address, config_.port, limits));
+    GOBLIN_TRY(listener_, net::listen_tls(loop_, identity_, config_.address, config_.port,
+                                          link::listener_limits(config_.listener, logger_)));
     link::ControlServer::Hooks hooks;
     hooks.status = [this] { return status(); };
     hooks.control = [this](const wire::Control& command) { return on_command(command); };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/log/log.hpp"
+#include "core/net/channel.hpp"
 #include "core/net/loop.hpp"
 #include "core/scheduler/matchmaker.hpp"
 #include "hosts/common/config_reader.hpp"
@@ -24,7 +25,7 @@ struct CoordinatorConfig {
   std::vector<wire::Digest> labs;        ///< lab nodes admitted; empty: every one
   scheduler::Matchmaker::Config matchmaking;
   net::Milliseconds update_every{500};
-  std::uint32_t max_peers = 10'000;         ///< connected at once
+  net::ListenerLimits listener;
   std::uint32_t max_known_peers = 100'000;  ///< remembered; the longest unseen are forgotten first
   log::Options log;
   int ready_fd = -1;  ///< told "port pin\n" once it listens

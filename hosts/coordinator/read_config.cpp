@@ -42,7 +42,10 @@ Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader) {
                                      .duration("matchmaking.lease", milliseconds(60'000),
                                                {milliseconds(2'000), milliseconds(3'600'000)})
                                      .count());
-  config.max_peers = static_cast<std::uint32_t>(reader.u64("limits.peers", 10'000, {1, 1'000'000}));
+  config.listener.connections =
+      static_cast<std::uint32_t>(reader.u64("limits.peers", 10'000, {1, 1'000'000}));
+  config.listener.per_address =
+      static_cast<std::uint32_t>(reader.u64("limits.per-address", 1000, {1, 1'000'000}));
   config.log = link::read_log(reader, "coordinator", config.state_dir);
   GOBLIN_TRY_VOID(reader.finish());
   return config;

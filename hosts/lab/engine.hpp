@@ -254,6 +254,7 @@ class Engine {
   void doubt(std::uint64_t lease, scheduler::HostId host,
              std::optional<scheduler::Outcome> outcome);
   net::Task<void> settle_doubts(JobPtr job);
+  net::Task<void> recheck_loop(JobPtr job);
   net::Task<void> recheck(JobPtr job, scheduler::Recheck action);
   net::Task<Result<scheduler::Verdict>> recheck_verdict(JobPtr job, std::uint64_t task);
   net::Task<Result<wire::RunnerTask>> runner_task(JobPtr job, MappedRunner& runner,

@@ -14,6 +14,11 @@ constexpr double kBatchFlops = 4e13;
 constexpr const char* kOfAnotherPlan = "the job has ended, or its plan was opened anew";
 /// Runners that a job may start for its checks, beside the first.
 constexpr std::uint32_t kMaxCheckers = 3;
+/// Accepted results of a refused host that are checked again at once, a job's.
+constexpr std::size_t kRechecks = 4;
+/// One that finds no room for the result waits so long, so many times, before it abstains.
+constexpr net::Milliseconds kRoomPause{1'000};
+constexpr int kRoomTries = 60;
 
 scheduler::Verdict verdict_of(const wire::CheckedTask& checked) {
   if (checked.status != GOBLIN_OK) {
@@ -197,9 +202,27 @@ net::Task<Result<wire::Checked>> Engine::run_checks(JobPtr job,
 // ---- checking again ----
 
 void Engine::on(const scheduler::Recheck& action) {
-  if (auto job = find_job(action.job); job && !job->ended) {
-    loop_.spawn(recheck(std::move(job), action));
+  auto job = find_job(action.job);
+  if (!job || job->ended) {
+    return;
   }
+  job->rechecks.push_back({action, job->planner_starts});
+  if (job->rechecking < kRechecks) {
+    ++job->rechecking;
+    loop_.spawn(recheck_loop(std::move(job)));
+  }
+}
+
+/// Few at a time: each takes the room of a result, and the runner checks one after another.
+net::Task<void> Engine::recheck_loop(JobPtr job) {
+  while (!job->ended && !job->rechecks.empty()) {
+    const Job::Queued next = job->rechecks.front();
+    job->rechecks.pop_front();
+    if (next.plan == job->planner_starts) {  // else the scheduler has asked anew
+      co_await recheck(job, next.recheck);
+    }
+  }
+  --job->rechecking;
 }
 
 net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
@@ -208,6 +231,14 @@ net::Task<void> Engine::recheck(JobPtr job, scheduler::Recheck action) {
   }
   const std::uint32_t plan = job->planner_starts;
   auto verdict = co_await recheck_verdict(job, action.task);
+  for (int tries = 1; tries < kRoomTries && !verdict && !job->ended &&
+                      job->planner_starts == plan && verdict.error().code == Code::kExhausted;
+       ++tries) {
+    co_await loop_.sleep(kRoomPause);  // there will be room when others are done
+    if (!job->ended && job->planner_starts == plan) {
+      verdict = co_await recheck_verdict(job, action.task);
+    }
+  }
   if (job->ended || job->planner_starts != plan) {
     co_return;
   }

@@ -6,6 +6,8 @@ namespace {
 
 /// A result that is being fetched may rest so long.
 constexpr net::Milliseconds kSilence{120'000};
+/// A change of what a host offers makes the scheduler look at every job: at most so often.
+constexpr net::Milliseconds kOfferPause{100};
 
 net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(Engine& engine,
                                                               scheduler::HostId host,
@@ -23,7 +25,8 @@ HostSession::HostSession(net::Loop& loop, Engine& engine, std::unique_ptr<net::C
       trusted_(trusted),
       group_(group),
       logger_(std::move(logger)),
-      outgoing_(loop) {
+      outgoing_(loop),
+      offer_(loop, kOfferPause, [this](const wire::HostOffer& offer) { take(offer); }) {
   blobs_ = net::BlobExchange::create(loop_, *channel_, [this](const wire::Digest& digest) {
     return find_blob(engine_, id_, digest);
   });
@@ -37,6 +40,7 @@ net::Task<void> HostSession::run() {
   loop_.spawn(write_loop(shared_from_this()));
   const auto end = co_await read_loop();
   logger_.info(name + " has gone: " + (end ? "it said goodbye" : end.error().message));
+  gone_ = true;
   channel_->close();
   outgoing_.close();
   blobs_->shut_down();
@@ -69,16 +73,22 @@ net::Task<Result<void>> HostSession::read_loop() {
   }
 }
 
+void HostSession::take(const wire::HostOffer& offer) {
+  if (gone_) {
+    return;
+  }
+  if (id_ == 0) {
+    id_ = engine_.host_joined(shared_from_this(), offer.capacity, offer.state, trusted_, group_);
+  } else {
+    engine_.host_changed(id_, offer.capacity, offer.state);
+  }
+}
+
 Result<void> HostSession::handle(net::Frame frame) {
   switch (frame.type) {
     case wire::FrameType::kHostOffer: {
       GOBLIN_TRY(const wire::HostOffer offer, wire::decode_host_offer(frame.message));
-      if (id_ == 0) {
-        id_ =
-            engine_.host_joined(shared_from_this(), offer.capacity, offer.state, trusted_, group_);
-      } else {
-        engine_.host_changed(id_, offer.capacity, offer.state);
-      }
+      offer_.set(offer);
       return {};
     }
     case wire::FrameType::kResults: {

@@ -6,6 +6,7 @@
 
 #include "core/net/blobs.hpp"
 #include "hosts/lab/engine.hpp"
+#include "hosts/lab/paced.hpp"
 
 namespace goblin::lab {
 
@@ -31,6 +32,7 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
   net::Task<void> write_loop(std::shared_ptr<HostSession> self);
   net::Task<Result<void>> read_loop();
   Result<void> handle(net::Frame frame);
+  void take(const wire::HostOffer& offer);
 
   net::Loop& loop_;
   Engine& engine_;
@@ -41,6 +43,8 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
   net::Queue<net::Frame> outgoing_;
   std::unique_ptr<net::BlobExchange> blobs_;
   scheduler::HostId id_ = 0;  ///< 0 before the first offer
+  bool gone_ = false;
+  Paced<wire::HostOffer> offer_;
 };
 
 }  // namespace goblin::lab

@@ -108,6 +108,13 @@ struct Job {
   std::unordered_map<std::string, wire::Digest> view_digests;
   std::unordered_map<wire::Digest, std::uint32_t> blob_uses;  ///< by prepared tasks
 
+  struct Queued {
+    scheduler::Recheck recheck;
+    std::uint32_t plan = 0;  ///< planner_starts when it was asked for
+  };
+  std::deque<Queued> rechecks;  ///< of a refused host, that wait for their turn
+  std::size_t rechecking = 0;   ///< coroutines that take them
+
   std::vector<Doubt> doubts;  ///< to be settled
   bool doubting = false;      ///< somebody settles them
 

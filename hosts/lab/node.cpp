@@ -9,6 +9,7 @@
 #include "hosts/lab/host_session.hpp"
 #include "hosts/lab/link_plugins.hpp"
 #include "hosts/lab/secret.hpp"
+#include "hosts/link/listener_limits.hpp"
 #include "hosts/link/read_config.hpp"
 #include "hosts/link/ready_line.hpp"
 
@@ -34,7 +35,8 @@ class Node {
                store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
                                       config_.plugin_cache_bytes, [](const wire::Digest&) {}));
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
-    GOBLIN_TRY(hosts_listener_, net::listen_tls(loop_, identity_, config_.address, config_.port));
+    GOBLIN_TRY(hosts_listener_, net::listen_tls(loop_, identity_, config_.address, config_.port,
+                                                link::listener_limits(config_.listener, logger_)));
     const std::string socket = config_.socket.empty() ? dir + "/lab.sock" : config_.socket;
     GOBLIN_TRY(clients_listener_, net::listen_unix(loop_, socket, config_.socket_group));
 

@@ -17,6 +17,7 @@ struct LabConfig {
   std::string state_dir;            ///< journal, staging, identity, plugins
   std::string address = "0.0.0.0";  ///< where hosts connect to
   std::uint16_t port = 0;           ///< 0: any free one
+  net::ListenerLimits listener;     ///< of hosts, and clients over TLS
   std::string public_address;       ///< how hosts reach it; empty: as the coordinator sees it
   std::string socket;               ///< Unix socket of clients; empty: state_dir/lab.sock
   bool socket_group = false;        ///< the socket's group may use it, too

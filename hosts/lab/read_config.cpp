@@ -19,6 +19,10 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
   config.coordinator_pin = coordinator.pin;
   config.hosts_wanted =
       static_cast<std::uint32_t>(reader.u64("hosts.wanted", 1000, {0, 1'000'000}));
+  config.listener.connections =
+      static_cast<std::uint32_t>(reader.u64("limits.peers", 10'000, {1, 1'000'000}));
+  config.listener.per_address =
+      static_cast<std::uint32_t>(reader.u64("limits.per-address", 1000, {1, 1'000'000}));
   config.hosts = link::read_pins(reader, "hosts.allow");
   config.validators = link::read_pins(reader, "hosts.validators");
   config.clients = link::read_pins(reader, "clients.allow");

@@ -246,6 +246,8 @@ TEST_F(TlsTest, TooManyOfOneAddressAreClosedAndTheOldestHandshakeGivesWay) {
     ListenerLimits limits;
     limits.per_address = 4;
     limits.handshakes = 2;
+    std::vector<std::string> refused;
+    limits.refused = [&refused](const std::string& why) { refused.push_back(why); };
     auto listener = test.listen(limits);
     CO_ASSERT_OK(listener);
     const std::uint16_t port = (*listener)->port();
@@ -263,6 +265,10 @@ TEST_F(TlsTest, TooManyOfOneAddressAreClosedAndTheOldestHandshakeGivesWay) {
     const UniqueFd fill_b(connect_to(port));
     const UniqueFd over(connect_to(port));  // the fifth
     co_await test.loop().readable(over.get());
+    const UniqueFd again(connect_to(port));  // told of once a minute
+    co_await test.loop().readable(again.get());
+    EXPECT_EQ(refused, std::vector<std::string>({"connections from 127.0.0.1 are closed: 4 are "
+                                                 "open, as many as one address may have"}));
     EXPECT_TRUE(one.b->is_open());
     one = Pair{};
     two = Pair{};

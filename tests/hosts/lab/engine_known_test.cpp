@@ -92,6 +92,43 @@ TEST_F(EngineKnownTest, AJobWhoseAcceptedResultCannotBeCheckedAgainEnds) {
   });
 }
 
+/// What task `i` of "tiny-tasks" answers (tests/testing/plugins/tiny_tasks.cpp).
+std::int64_t right_for(std::uint64_t i) {
+  const std::uint64_t x = i * 0x9E3779B97F4A7C15u;
+  return static_cast<std::int64_t>(x ^ (x >> 32));
+}
+
+TEST_F(EngineKnownTest, FewResultsOfARefusedHostAreCheckedAgainAtOnce) {
+  constexpr std::int64_t kRight = 40;
+  run([&]() -> net::Task<void> {
+    const auto liar = join("liar");
+    const auto job = co_await submit_tiny(kRight + 1);
+    CO_ASSERT(job);
+    for (std::int64_t task = 0; task < kRight; ++task) {
+      CO_ASSERT_UNTIL(lease_of_task(*liar, task));
+      commit(*liar, *lease_of_task(*liar, task), number(right_for(task)));
+    }
+    CO_ASSERT_UNTIL(status(*job).tasks_accepted == kRight);
+    CO_ASSERT_UNTIL(lease_of_task(*liar, kRight));
+    const auto followed = engine_->follow(*job);
+    const std::uint64_t checked = followed->counters->checked;
+    commit(*liar, *lease_of_task(*liar, kRight), number(7));
+    std::size_t most = 0;
+    const auto all_again = [&] {
+      most = std::max(most, followed->rechecking);
+      return followed->counters->checked >= checked + kRight + 1;
+    };
+    CO_ASSERT_UNTIL(all_again());
+    EXPECT_GE(most, 1u);
+    EXPECT_LE(most, 4u);
+    EXPECT_EQ(status(*job).tasks_accepted, static_cast<std::uint64_t>(kRight)) << "they hold";
+    const auto honest = join("honest");
+    CO_ASSERT_UNTIL(lease_of_task(*honest, kRight));
+    commit(*honest, *lease_of_task(*honest, kRight), number(right_for(kRight)));
+    CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+  });
+}
+
 TEST_F(EngineKnownTest, ATokenNamesItsJobAlsoAfterARestartAndUntilItIsForgotten) {
   const auto submit = [&]() -> net::Task<std::uint64_t> {
     token_ = 0;  // the same each time
