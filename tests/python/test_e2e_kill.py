@@ -2,7 +2,7 @@
 """kill -9 of any process at random points: the job completes, with the same bits, and nothing that
 was accepted is lost or computed again.
 
-Six seeded runs by default; GOBLIN_LONG_TESTS=1 makes them twenty. GOBLIN_SEED names the first.
+Twenty seeded runs; GOBLIN_SEED names the first.
 """
 
 from __future__ import annotations
