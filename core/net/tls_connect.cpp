@@ -116,7 +116,8 @@ Result<std::unique_ptr<Listener>> listen_tls(Loop& loop, std::shared_ptr<const I
     return secure(loop, std::move(accepted), from, self, true, std::nullopt, limit,
                   std::move(lease));
   };
-  auto accepting = AcceptLoop::create(loop, std::move(socket), limits, std::move(handshake));
+  auto accepting =
+      AcceptLoop::create(loop, std::move(socket), std::move(limits), std::move(handshake));
   if (!accepting) {
     return fail(accepting.error().with_context(place(address, port)));
   }

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& pat
   }
   GOBLIN_TRY(auto accepting,
              AcceptLoop::create(
-                 loop, std::move(socket), limits,
+                 loop, std::move(socket), std::move(limits),
                  [&loop](UniqueFd accepted, SocketAddress,
                          std::shared_ptr<void> lease) -> Task<Result<std::unique_ptr<Channel>>> {
                    return adopt(loop, std::move(accepted), std::move(lease));

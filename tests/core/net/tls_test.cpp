@@ -21,7 +21,7 @@ class TlsTest : public NetTest {
         client_id_(*Identity::load_or_create(scratch_.file("client"))) {}
 
   Result<std::unique_ptr<Listener>> listen(ListenerLimits limits = {}, std::uint16_t port = 0) {
-    return listen_tls(loop(), server_id_, "127.0.0.1", port, limits);
+    return listen_tls(loop(), server_id_, "127.0.0.1", port, std::move(limits));
   }
   Task<Result<std::unique_ptr<Channel>>> connect(std::uint16_t port) {
     return connect_tls(loop(), client_id_, "127.0.0.1", port, server_id_->pin());
