@@ -77,6 +77,9 @@ Result<void> TestContext::expect_outputs(const Play& play, const std::string& wh
 }
 
 void TestContext::problem(std::string text) {
+  if (std::find(problems_.begin(), problems_.end(), text) != problems_.end()) {
+    return;  // said already
+  }
   if (problems_.size() < kMaxProblems) {
     problems_.push_back(std::move(text));
   } else if (problems_.size() == kMaxProblems) {
