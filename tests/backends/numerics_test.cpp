@@ -7,17 +7,12 @@
 #include <random>
 
 #include "goblin/numerics/dot.hpp"
+#include "tests/testing/seed.hpp"
 
 namespace goblin::numerics {
 namespace {
 
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* const given = std::getenv("GOBLIN_TEST_SEED");
-    return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-  }();
-  return value;
-}
+std::uint64_t seed() { return goblin::testing::drawn_seed(); }
 
 template <class T>
 auto bits(T x) {

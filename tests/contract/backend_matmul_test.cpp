@@ -11,6 +11,7 @@
 #include "backend_library.hpp"
 #include "goblin/numerics/canonical.hpp"
 #include "matrices.hpp"
+#include "tests/testing/seed.hpp"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -19,13 +20,7 @@
 namespace goblin::test {
 namespace {
 
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* const given = std::getenv("GOBLIN_TEST_SEED");
-    return given != nullptr ? std::strtoull(given, nullptr, 0) : std::random_device{}();
-  }();
-  return value;
-}
+std::uint64_t seed() { return goblin::testing::drawn_seed(); }
 
 struct Pair {
   goblin_dtype_v1 in;

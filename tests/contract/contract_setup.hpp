@@ -2,20 +2,17 @@
 // With what the kinds of tests/contract are tried. GOBLIN_TEST_SEED=N repeats a run.
 #pragma once
 
-#include <cstdlib>
 #include <iostream>
-#include <random>
 #include <string>
 
 #include "hosts/conformance/suite.hpp"
+#include "tests/testing/seed.hpp"
 
 namespace goblin::test {
 
 inline std::uint64_t contract_seed() {
   static const std::uint64_t value = [] {
-    const char* given = std::getenv("GOBLIN_TEST_SEED");
-    const std::uint64_t made =
-        given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+    const std::uint64_t made = goblin::testing::drawn_seed();
     std::cout << "GOBLIN_TEST_SEED=" << made << "\n";
     return made;
   }();
