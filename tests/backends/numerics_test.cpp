@@ -12,7 +12,7 @@
 namespace goblin::numerics {
 namespace {
 
-std::uint64_t seed() { return goblin::testing::drawn_seed(); }
+std::uint64_t seed() { return goblin::test::drawn_seed(); }
 
 template <class T>
 auto bits(T x) {

@@ -20,7 +20,7 @@
 namespace goblin::test {
 namespace {
 
-std::uint64_t seed() { return goblin::testing::drawn_seed(); }
+std::uint64_t seed() { return goblin::test::drawn_seed(); }
 
 struct Pair {
   goblin_dtype_v1 in;

@@ -12,7 +12,7 @@ namespace goblin::test {
 
 inline std::uint64_t contract_seed() {
   static const std::uint64_t value = [] {
-    const std::uint64_t made = goblin::testing::drawn_seed();
+    const std::uint64_t made = goblin::test::drawn_seed();
     std::cout << "GOBLIN_TEST_SEED=" << made << "\n";
     return made;
   }();

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <random>
 
-namespace goblin::testing {
+namespace goblin::test {
 
 /// Of this process: GOBLIN_TEST_SEED, else drawn; where CI is set always the same, so that its
 /// verdict can be repeated. Print it with a failure.
@@ -20,4 +20,4 @@ inline std::uint64_t drawn_seed() {
   return value;
 }
 
-}  // namespace goblin::testing
+}  // namespace goblin::test
