@@ -5,6 +5,7 @@
 
 #include "core/net/sha256.hpp"
 #include "core/plugin/sealed_file.hpp"
+#include "hosts/link/watched_fetch.hpp"
 
 namespace goblin::link {
 namespace {
@@ -211,7 +212,8 @@ net::Task<Result<void>> CoordinatorLink::download(wire::Digest digest) {
     co_return fail(Code::kUnavailable, trouble_);
   }
   GOBLIN_CO_TRY(std::unique_ptr<store::BlobCache::Download> download, cache_.download(digest));
-  auto fetched = co_await exchange->fetch(digest, download->offset(), download->sink());
+  auto fetched =
+      co_await fetch_watched(loop_, *exchange, digest, download->offset(), download->sink());
   if (!fetched) {
     co_return fail(std::move(fetched).error());
   }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "hosts/volunteer/watched_fetch.hpp"
+#include "hosts/link/watched_fetch.hpp"
 
 namespace goblin::volunteer {
 namespace {
@@ -212,7 +212,7 @@ net::Task<Result<std::uint64_t>> LabConnection::fetch(wire::Digest digest, std::
   if (!exchange) {
     co_return fail(Code::kUnavailable, "the connection to the lab node is gone");
   }
-  co_return co_await fetch_watched(loop_, *exchange, digest, offset, std::move(sink));
+  co_return co_await link::fetch_watched(loop_, *exchange, digest, offset, std::move(sink));
 }
 
 }  // namespace goblin::volunteer

@@ -56,6 +56,10 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
       leases_.begin(), leases_.end(), [&lab](const auto& entry) { return entry->lab == lab; }));
   const std::size_t most =
       shared_with_others(*lab) ? std::max<std::size_t>(config_.slots / 2, 1) : config_.slots;
+  std::uint64_t inlined = 0;  // the daemon's own memory
+  for (const auto& entry : leases_) {
+    inlined += entry->inline_bytes.size();
+  }
   std::vector<std::uint64_t> back;
   for (auto& lease : leases.leases) {
     auto entry = std::make_shared<Entry>();
@@ -78,6 +82,9 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
         input.inline_offset = static_cast<std::uint32_t>(entry->inline_bytes.size());
         entry->inline_bytes.insert(entry->inline_bytes.end(), part.begin(), part.end());
         entry->inline_bytes.resize(round_up(entry->inline_bytes.size()));
+        if (entry->inline_bytes.size() > kArenaBytes / 4) {
+          break;  // refused below
+        }
       } else {
         inputs_here = false;
       }
@@ -87,7 +94,8 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
     }
     entry->lease = std::move(lease);
     const bool no_cache = !inputs_here && !watch_.trouble().empty();
-    if (own >= most || leases_.size() >= config_.slots || stopped_ || no_cache) {
+    const bool full = inlined + entry->inline_bytes.size() > config_.memory_bytes / 4;
+    if (own >= most || leases_.size() >= config_.slots || stopped_ || no_cache || full) {
       back.push_back(entry->lease.lease);
       continue;
     }
@@ -107,10 +115,12 @@ void Work::add(const std::shared_ptr<LabPort>& lab, wire::Leases leases,
       ++counters_.failed;
       continue;
     }
-    entry->ready = inputs_here;
+    entry->inputs_here = inputs_here;
+    entry->ready = inputs_here && plugins_here_.contains(entry->lease.plugin);
+    inlined += entry->inline_bytes.size();
     leases_.push_back(entry);
     ++own;
-    if (!inputs_here) {
+    if (!entry->ready) {
       to_fetch_.push_back(entry);
     }
   }

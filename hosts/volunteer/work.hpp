@@ -83,8 +83,9 @@ class Work {
     wire::Bytes inline_bytes;
     std::vector<std::shared_ptr<store::BlobCache::Pin>> pins;  ///< one per input; null: inline
     bool ready = false, running = false, cancelled = false;
-    bool fetching = false;  ///< its inputs come in
-    bool starved = false;   ///< … but the cache has no room for one of them
+    bool inputs_here = false;  ///< all stand in inline_bytes
+    bool fetching = false;     ///< its inputs come in
+    bool starved = false;      ///< … but the cache has no room for one of them
     net::TimePoint since;
     std::uint64_t fetch_us = 0;
   };
@@ -93,6 +94,8 @@ class Work {
 
   net::Task<void> fetch_loop();
   EntryPtr next_to_fetch();
+  /// False when there is none: then the lab node's leases that need it were given back.
+  net::Task<bool> fetch_plugin(EntryPtr entry);
   net::Task<Result<void>> fetch_inputs(EntryPtr entry);
   /// An earlier lease of the same lab node has the connection for its large inputs.
   [[nodiscard]] bool has_to_wait(const EntryPtr& entry) const;
@@ -140,6 +143,7 @@ class Work {
   std::list<EntryPtr> leases_;                                ///< in the order of arrival
   std::deque<EntryPtr> to_fetch_;
   std::map<const LabPort*, int> fetching_;  ///< fetchers at work; never zero
+  std::set<wire::Digest> plugins_here_;     ///< those that find_plugin_ answers at once
   std::map<Key, std::shared_ptr<JobRunner>> runners_;
   std::shared_ptr<JobRunner> busy_;       ///< a batch is prepared, computed or hashed
   std::shared_ptr<JobRunner> executing_;  ///< its request is outstanding

@@ -52,13 +52,17 @@ net::Task<void> Work::fetch_loop() {
       co_await fetch_.wait();
       continue;
     }
-    const auto started = loop_.now();
     const LabPort* const lab = entry->lab.get();
     ++fetching_[lab];
-    entry->fetching = true;
-    auto done = co_await fetch_inputs(entry);
-    entry->fetching = false;
-    wake_.set();
+    const bool known = co_await fetch_plugin(entry);
+    const auto started = loop_.now();
+    Result<void> done;
+    if (known && !entry->cancelled) {
+      entry->fetching = true;
+      done = co_await fetch_inputs(entry);
+      entry->fetching = false;
+      wake_.set();
+    }
     if (--fetching_[lab] == 0) {
       fetching_.erase(lab);
     }
@@ -80,7 +84,39 @@ net::Task<void> Work::fetch_loop() {
   }
 }
 
+// Here and not where leases are computed, one job after another: a coordinator that does not send
+// one lab node's plugin must not keep a host from the others'.
+net::Task<bool> Work::fetch_plugin(EntryPtr entry) {
+  const wire::Digest plugin = entry->lease.plugin;
+  if (plugins_here_.contains(plugin)) {
+    co_return true;
+  }
+  const auto found = co_await find_plugin_(plugin);
+  if (found) {
+    plugins_here_.insert(plugin);
+    co_return true;
+  }
+  if (entry->cancelled || stopped_) {
+    co_return false;
+  }
+  logger_.warn("runner of " + job_text(*entry, nullptr) + ": " + found.error().message);
+  last_trouble_ = found.error().message;
+  std::vector<EntryPtr> without;
+  for (const auto& other : leases_) {
+    if (other->lab == entry->lab && other->lease.plugin == plugin && !other->running) {
+      without.push_back(other);
+    }
+  }
+  for (const auto& other : without) {
+    give_back(other, found.error().code);
+  }
+  co_return false;
+}
+
 net::Task<Result<void>> Work::fetch_inputs(EntryPtr entry) {
+  if (entry->inputs_here) {
+    co_return Result<void>{};
+  }
   for (const auto& input : entry->lease.inputs) {
     if (input.is_inline()) {
       entry->pins.push_back(nullptr);

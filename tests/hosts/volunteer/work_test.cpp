@@ -38,6 +38,52 @@ TEST_F(WorkTest, ALeaseThatEndsWhileItsRunnerStartsLeavesTheRest) {
   });
 }
 
+TEST_F(WorkTest, APluginThatDoesNotComeKeepsOtherLabNodesFromNothing) {
+  run([&]() -> net::Task<void> {
+    open();
+    gate_->reset();
+    give(lab_, {lease(1, 8, lab_.get()), lease(2, 8, lab_.get()), lease(3, 8, lab_.get()),
+                lease(4, 8, lab_.get())});
+    co_await arrived_->wait();
+    wire::Lease another = lease(5, 8, other_.get());
+    another.plugin.bytes[0] = 1;
+    give(other_, {another});
+    const bool came = co_await other_->until([this] { return other_->results.contains(5); });
+    EXPECT_TRUE(came);
+    EXPECT_EQ(other_->results[5], GOBLIN_OK);
+    EXPECT_TRUE(lab_->results.empty());
+    gate_->set();
+    const bool all = co_await lab_->until([this] { return lab_->results.size() == 4; });
+    EXPECT_TRUE(all);
+  });
+}
+
+TEST_F(WorkTest, InlineInputsOfLeasesThatWaitAreBounded) {
+  config_.slots = 64;
+  run([&]() -> net::Task<void> {
+    open();
+    gate_->reset();
+    // A frame of a few KiB may name the same bytes of its payload a thousand times in each lease.
+    wire::Lease fat = lease(0, 8);
+    fat.inputs.assign(1000, {});
+    for (auto& input : fat.inputs) {
+      input.spec = {GOBLIN_F64, {128}};
+      input.inline_offset = 0;
+    }
+    wire::Leases message;
+    message.leases.assign(40, fat);
+    for (std::size_t i = 0; i < message.leases.size(); ++i) {
+      message.leases[i].lease = i + 1;
+    }
+    work_->add(lab_, std::move(message), wire::Bytes(1024));
+    EXPECT_EQ(work_->leases(), config_.memory_bytes / 4 / 1'024'000);
+    EXPECT_EQ(lab_->back.size(), 40 - work_->leases());
+    work_->drop(*lab_);
+    gate_->set();
+    co_return;
+  });
+}
+
 TEST_F(WorkTest, ATaskThatDoesNotStopWhenItIsCancelledLosesItsRunner) {
   config_.cancel_grace = net::Milliseconds(100);
   run([&]() -> net::Task<void> {

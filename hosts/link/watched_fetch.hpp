@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// A fetch that ends when the lab node does not send: one that answers pings but stalls blobs would
-// hold the host's fetchers for ever.
+// A fetch that ends when the peer does not send: one that answers pings but stalls blobs would hold
+// whoever waits for them for ever.
 #pragma once
 
 #include <memory>
 
 #include "core/net/blobs.hpp"
 
-namespace goblin::volunteer {
+namespace goblin::link {
 
 /// In each `span` at least `bytes` must reach the sink, or the fetch must end.
 struct FetchPace {
@@ -22,4 +22,4 @@ net::Task<Result<std::uint64_t>> fetch_watched(net::Loop& loop, net::BlobExchang
                                                std::shared_ptr<net::BlobSink> sink,
                                                FetchPace pace = {});
 
-}  // namespace goblin::volunteer
+}  // namespace goblin::link

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-#include "hosts/volunteer/watched_fetch.hpp"
+#include "hosts/link/watched_fetch.hpp"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
-namespace goblin::volunteer {
+namespace goblin::link {
 namespace {
 
 /// Sends pieces of 1000 bytes, `pause` apart, `count` of them; then ends, or stalls.
@@ -96,4 +96,4 @@ TEST_F(WatchedFetch, ABlobThatIsHereAtOnceNeedsNoSpan) {
 }
 
 }  // namespace
-}  // namespace goblin::volunteer
+}  // namespace goblin::link

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-#include "hosts/volunteer/watched_fetch.hpp"
+#include "hosts/link/watched_fetch.hpp"
 
 #include <atomic>
 #include <optional>
 #include <string>
 
-namespace goblin::volunteer {
+namespace goblin::link {
 namespace {
 
 /// Counts what passes. Written on a worker, read on the loop.
@@ -44,10 +44,10 @@ net::Task<Result<std::uint64_t>> fetch_watched(net::Loop& loop, net::BlobExchang
     if (!ended && !done.is_set() && came < pace.bytes) {
       co_return fail(Code::kUnavailable, "blob " + digest.hex() + ": " + std::to_string(came) +
                                              " bytes came in " + std::to_string(pace.span.count()) +
-                                             " ms; the lab node stalls, or its network does");
+                                             " ms; the peer stalls, or its network does");
     }
   }
   co_return std::move(*value);
 }
 
-}  // namespace goblin::volunteer
+}  // namespace goblin::link
