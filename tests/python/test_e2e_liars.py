@@ -122,9 +122,13 @@ def test_slow_is_no_lie(honest: dict[tuple[int, int, int], str]) -> None:
 def test_what_a_liar_computed_before_is_checked_again(
     honest: dict[tuple[int, int, int], str],
 ) -> None:
-    digest, explained, pin, progress = run(WIDE, e2e.liar("zeros", after=1), hosts=2)
-    assert digest == honest[WIDE]
-    assert_caught(explained, pin, "refused by check")
+    # Where its lie is judged before its honest result, that one is dropped with it: tried again.
+    for _ in range(20):
+        digest, explained, pin, progress = run(WIDE, e2e.liar("zeros", after=1), hosts=2)
+        assert digest == honest[WIDE]
+        assert_caught(explained, pin, "refused by check")
+        if explained.liars[0].accepted == 1:
+            break
     # Its honest result stands, but only after a second check with fresh randomness.
     assert explained.liars[0].accepted == 1
     assert explained.cost.checks >= progress.tasks + explained.cost.refused + 1
