@@ -47,7 +47,9 @@ Cut cut_for(const validation::PolicySpec& policy, const std::vector<Lent>& hosts
     cut.memory_bytes = std::max(cut.memory_bytes, host.memory_bytes);
     cut.threads = std::max(cut.threads, host.threads);
   }
-  if (policy.policy == wire::Policy::kValidator && trusted_memory > 0)
+  const bool recomputed =
+      policy.policy == wire::Policy::kValidator || policy.policy == wire::Policy::kAdaptive;
+  if (recomputed && trusted_memory > 0)
     cut.memory_bytes = std::min(cut.memory_bytes, trusted_memory);
   if (replicate) cut.memory_bytes = memory_of_replicas(workers, policy.replicas);
   cut.min_memory_bytes = std::min(worthwhile_memory(std::move(workers)), cut.memory_bytes);

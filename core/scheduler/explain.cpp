@@ -51,8 +51,13 @@ JobCounts SchedulerImpl::job_counts(JobId id) const {
 
 HostCounts SchedulerImpl::host_counts(HostId id) const {
   const Host* host = find_host(id);
-  if (host == nullptr) return {.idle_reason = "it is not connected"};
-  HostCounts counts = host->counts;
+  HostCounts counts;
+  if (host == nullptr) {
+    counts.idle_reason = "it is not connected";
+    return counts;
+  }
+  counts = host->counts;
+  counts.standing = host->standing;
   counts.leases = static_cast<std::uint32_t>(host->running.size());
   counts.flops_per_s = host->speed.rate();
   counts.idle_reason.clear();
@@ -84,6 +89,10 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
     counts.idle_reason = "it is not connected";
   } else if (!host->spec.accepting) {
     counts.idle_reason = "it is paused or stopping";
+  } else if (host->suspended) {
+    counts.idle_reason = plural(host->standing.faults, "wrong result") +
+                         " of it: it gets no work for " +
+                         seconds_left(host->standing.suspended_until - now_);
   } else if (host->spec.slots == 0) {
     counts.idle_reason = "it offers no slots";
   } else if (open == 0) {
@@ -230,11 +239,17 @@ std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const 
                        "others";
     return std::to_string(v.paused) + " of " + plural(v.connected, "host") +
            " paused or stopping, " + std::to_string(v.quarantined) + " refused, " +
-           std::to_string(v.undelivering) +
-           " that took leases and did not deliver; none takes work";
+           std::to_string(v.undelivering) + " that took leases and did not deliver" +
+           (v.suspended > 0 ? ", " + std::to_string(v.suspended) + " suspended for wrong results"
+                            : "") +
+           "; none takes work";
   }
   if (job->policy.policy == wire::Policy::kValidator && v.trusted == 0)
     return "policy validator needs a trusted host and none takes work";
+  if (job->policy.policy == wire::Policy::kAdaptive && v.trusted == 0)
+    return "policy adaptive needs a trusted host, which recomputes a share of the results, and "
+           "none "
+           "takes work";
   if (job->policy.policy == wire::Policy::kReplicate && v.groups < job->policy.replicas)
     return "policy replicate needs " + std::to_string(job->policy.replicas) +
            " independent hosts and " + std::to_string(v.groups) +
@@ -255,7 +270,8 @@ std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const 
   if (least > most.memory_bytes) {
     std::string who = "no host offers";
     if (most.memory_bytes < v.max_worker_memory)
-      who = job->policy.policy == wire::Policy::kValidator
+      who = job->policy.policy == wire::Policy::kValidator ||
+                    job->policy.policy == wire::Policy::kAdaptive
                 ? "no validator offers"
                 : "fewer than " + std::to_string(job->policy.replicas) + " independent hosts offer";
     return "each task needs " + mebibytes(least) + " and " + who + " more than " +

@@ -20,7 +20,7 @@ void SchedulerImpl::mark(Host& host) {
 }
 
 bool SchedulerImpl::wants_work(const Host& host) const {
-  if (!host.connected || !host.spec.accepting || host.not_before > now_) return false;
+  if (!takes_work(host) || host.not_before > now_) return false;
   if (host.running.size() >= host.spec.slots) return false;
   return host.running.size() < 2 || host.load < config_.queue_target;
 }
@@ -90,9 +90,11 @@ void SchedulerImpl::hosts_changed() {
 
 /// Whether a validator is here decides where abstained checks go.
 void SchedulerImpl::rejudge_by_digest(Job& job) {
-  if (job.policy.policy != wire::Policy::kAlgebraic) return;
+  if (job.policy.policy != wire::Policy::kAlgebraic && job.policy.policy != wire::Policy::kAdaptive)
+    return;
   for (auto& [id, task] : job.tasks)
-    if (task.state == TaskState::kOpen && task.validation.by_digest()) queue_judge(task);
+    if (task.state == TaskState::kOpen && task.validation.by_digest() && task.batch == 0)
+      queue_judge(task);
 }
 
 void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
@@ -145,7 +147,7 @@ void SchedulerImpl::drop_host_leases(Host& host, std::string_view why) {
     Lease& lease = *host.committed.back();
     Task& task = *lease.task;
     unlink(host.committed, lease);
-    host.unjudged_bytes -= task.output_bytes;
+    if (!lease.held) host.unjudged_bytes -= task.output_bytes;
     const bool fetching = lease.fetching;
     end_fetch(lease);
     lease.host = nullptr;
@@ -185,6 +187,10 @@ void SchedulerImpl::forget_oldest_host() {
   if (host.parked) unpark(host);
   if (host.hungry) hungry_.erase({host.key, host.id});
   host.cache.clear();
+  if (host.standing_changed) {
+    std::erase(changed_standings_, host.id);
+    say(StandingChanged{host.id, host.standing});
+  }
   hosts_.erase(it);
 }
 

@@ -25,7 +25,7 @@ std::unique_ptr<Scheduler> Scheduler::create(const Config& config) {
 }
 
 SchedulerImpl::SchedulerImpl(const Config& config)
-    : config_(config), random_(mix(config.seed) | 1), lease_key_(mix(~config.seed)) {}
+    : config_(config), random_(mix(config.seed) | 1) {}
 
 SchedulerImpl::~SchedulerImpl() {
   for (auto& [id, host] : hosts_) host->cache.clear();
@@ -117,6 +117,10 @@ const JobView& SchedulerImpl::view(Job& job) const {
     const auto known = job.hosts.find(id);
     if (known != job.hosts.end() && known->second.barred()) {
       ++(known->second.quarantined ? v.quarantined : v.undelivering);
+      continue;
+    }
+    if (host->suspended) {
+      ++v.suspended;
       continue;
     }
     if (!host->spec.accepting || host->spec.slots == 0) {
@@ -275,7 +279,7 @@ void SchedulerImpl::rechecked(JobId job_id, TaskId task, Verdict verdict, Micros
   }
   job->reruns.emplace(task, wrong ? RerunKind::kByCheck : RerunKind::kByDigest);
   say(Incident{job->id, task, host,
-               wrong ? "refused by recheck" : "recheck abstained: computed again"});
+               wrong ? "refused by recheck" : "recheck abstained: computed again", wrong});
   say(Rerun{job->id, task});
 }
 

@@ -47,6 +47,8 @@ void SchedulerImpl::judge(Task& task) {
   const JobView& v = view(job);
   task.validation.set_validator_available(v.trusted > 0 &&
                                           v.max_trusted_memory >= task.memory_bytes);
+  task.validation.set_replicas_available(!task.running.empty() ||
+                                         v.ordinary_groups > task.validation.groups());
   const validation::Decision decision = task.validation.decide();
   task.want_results = decision.want_results;
   task.want_validator = decision.want_validator;
@@ -65,6 +67,7 @@ void SchedulerImpl::judge(Task& task) {
     return;
   }
   if (decision.accept) accept(task, *find_lease(*decision.accept));
+  if (decision.hold) hold(task, *find_lease(*decision.hold));
   update_lists(task);
 }
 
@@ -73,6 +76,9 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
   task.state = TaskState::kAccepting;
   task.accepting = lease.id;
   lease.state = LeaseState::kAccepting;
+  credit_voters(task, lease);
+  leave_batch(task);
+  if (task.audit != 0) batch_passed(job, task.audit);
   while (!task.running.empty()) {
     Lease& other = *task.running.back();
     say(CancelLease{other.host_id, other.id});
@@ -98,12 +104,20 @@ void SchedulerImpl::refuse(Task& task, const validation::Refusal& refusal) {
   Host* host = find_host(refusal.host);
   if (host != nullptr) ++host->counts.refused;
   std::string reason = reason_text(refusal.reason);
-  say(Incident{job.id, task.id, refusal.host, reason});
   // The lease may be over already: a lost result can still be outvoted.
   if (Lease* lease = find_lease(refusal.lease)) {
     say(ReleaseResult{lease->host_id, lease->id});
     end_committed(*lease);
   }
+  // Further results of a host that was caught in the job are not further faults.
+  const bool caught = job.hosts[refusal.host].quarantined;
+  if (!caught && host != nullptr && count_fault(*host, refusal.reason)) {
+    reason += "; forgiven, it was right for long: what it computed before is checked anew";
+    say(Incident{job.id, task.id, refusal.host, std::move(reason), true});
+    distrust(job, host, refusal.host, task.id);
+    return;
+  }
+  say(Incident{job.id, task.id, refusal.host, reason, true});
   quarantine(job, host, refusal.host, task.id, std::move(reason));
 }
 
@@ -117,11 +131,18 @@ void SchedulerImpl::quarantine(Job& job, Host* host, HostId host_id, TaskId task
   mark(job);
   say(Quarantine{job.id, host_id, task_id, std::move(reason)});
   if (host != nullptr) end_running_of(job, *host);
-  // Its results that are not decided on, and its votes, even where it has left since.
+  distrust(job, host, host_id, task_id);
+  if (host != nullptr && host->spec.trusted) rejudge_by_digest(job);
+}
+
+/// Takes back all that rests on the host's word: results that are not decided on, votes, held
+/// results; what was accepted on it alone is checked anew. Also where the host has left since.
+void SchedulerImpl::distrust(Job& job, Host* host, HostId host_id, TaskId except) {
+  dissolve_batches(job, host_id);
   for (auto& [id, task] : job.tasks) {
     if (task.state != TaskState::kOpen) continue;
     const std::size_t before = task.validation.results();
-    if (id != task_id) task.validation.discard(host_id);
+    if (id != except) task.validation.discard(host_id);
     for (std::size_t i = task.committed.size(); i-- > 0;) {
       Lease& lease = *task.committed[i];
       if (lease.host_id != host_id) continue;
@@ -129,10 +150,13 @@ void SchedulerImpl::quarantine(Job& job, Host* host, HostId host_id, TaskId task
       end_committed(lease);
       queue_judge(task);
     }
-    if (task.validation.results() != before) queue_judge(task);
+    if (task.validation.results() != before) {
+      leave_batch(task);
+      queue_judge(task);
+    }
   }
+  if (host != nullptr) mark(*host);
   recheck_unsupported(job, host_id);
-  if (host != nullptr && host->spec.trusted) rejudge_by_digest(job);
 }
 
 void SchedulerImpl::end_running_of(Job& job, Host& host) {
@@ -175,6 +199,10 @@ void SchedulerImpl::update_lists(Task& task) {
     } else {
       job.validate.remove(&task);
     }
+  }
+  if (wants_host && partial && draws_replicas(job)) {
+    const std::size_t need = task.want_results - ordinary;
+    if (task.drawn_until <= now_ || task.drawn.size() < need) draw(task, need);
   }
   const bool needing = wants_host || wants_validator;
   if (needing != was_needing) {

@@ -42,7 +42,7 @@ void SchedulerImpl::end_committed(Lease& lease) {
   end_fetch(lease);
   if (lease.host != nullptr) {
     unlink(lease.host->committed, lease);
-    lease.host->unjudged_bytes -= lease.task->output_bytes;
+    if (!lease.held) lease.host->unjudged_bytes -= lease.task->output_bytes;
     mark(*lease.host);
   }
   std::erase(lease.task->committed, &lease);
@@ -102,7 +102,8 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
   host.unjudged_bytes += task.output_bytes;
   task.committed.push_back(lease);
   mark(host);
-  task.validation.committed(lease->id, from, lease->group, host.spec.trusted, outcome.digest);
+  task.validation.committed(lease->id, from, lease->group, host.spec.trusted, outcome.digest,
+                            host.standing.passed);
   queue_judge(task);
   settle();
 }
@@ -229,6 +230,13 @@ void SchedulerImpl::heartbeat(HostId id, const std::vector<LeaseId>& running, Mi
 
 void SchedulerImpl::expire(Host& host) {
   Micros next = host.not_before > now_ ? host.not_before : kNever;
+  if (host.suspended) {
+    if (host.standing.suspended_until > now_) {
+      next = std::min(next, host.standing.suspended_until);
+    } else {
+      end_suspension(host);
+    }
+  }
   if (host.next_look > now_) next = std::min(next, host.next_look);
   if (host.jobs_not_before > now_) {
     for (const auto& [id, job] : jobs_) {
@@ -264,6 +272,7 @@ void SchedulerImpl::expire(Host& host) {
         lease->straggling = true;
         ++lease->job->straggling;
         unpark_ = true;
+        if (draws_replicas(*lease->job) && !lease->validator) draw(*lease->task, 1);
       }
     }
   }
@@ -295,9 +304,13 @@ void SchedulerImpl::tick(Micros now) {
     mark(*host);
     expire(*host);
   }
+  redraw();
   settle();
 }
 
-Micros SchedulerImpl::next_wakeup() const { return timers_.empty() ? kNever : timers_.top().first; }
+Micros SchedulerImpl::next_wakeup() const {
+  const Micros timer = timers_.empty() ? kNever : timers_.top().first;
+  return draws_.empty() ? timer : std::min(timer, draws_.top().until);
+}
 
 }  // namespace goblin::scheduler

@@ -13,8 +13,8 @@ constexpr double kAssumedLink = 1e6;
 
 }  // namespace
 
-bool SchedulerImpl::takes_work(const Host& host) {
-  return host.connected && host.spec.accepting && host.spec.slots > 0;
+bool SchedulerImpl::takes_work(const Host& host) const {
+  return host.connected && host.spec.accepting && host.spec.slots > 0 && !host.suspended;
 }
 
 bool SchedulerImpl::serves(const Job& job, const Host& host) const {
@@ -35,7 +35,8 @@ bool SchedulerImpl::takes_ordinary(Job& job, const Host& host) const {
 bool SchedulerImpl::has_quorum_of_hosts(Job& job) const {
   const JobView& v = view(job);
   if (job.policy.policy == wire::Policy::kReplicate) return v.groups >= job.policy.replicas;
-  if (job.policy.policy == wire::Policy::kValidator) return v.trusted > 0;
+  if (job.policy.policy == wire::Policy::kValidator || job.policy.policy == wire::Policy::kAdaptive)
+    return v.trusted > 0;
   return v.ordinary + v.trusted > 0;
 }
 
@@ -62,6 +63,9 @@ bool SchedulerImpl::eligible(Job& job, const Host& host, const Task& task, bool 
   if (task.memory_bytes > host.spec.memory_bytes) return false;
   if (task.validation.results() == 0 && !may_begin(host)) return false;
   if (!task.touched) return true;
+  if (!validator && task.drawn_until > now_ &&
+      std::find(task.drawn.begin(), task.drawn.end(), host.id) == task.drawn.end())
+    return false;
   const bool apart = task.validation.needs_independence();
   for (const Lease* lease : task.running)
     if (lease->host == &host || (apart && lease->group == host.spec.group)) return false;
@@ -100,7 +104,7 @@ Task* SchedulerImpl::pick_from(ReadyQueue& queue, Job& job, Host& host, bool fre
   std::size_t compared = 0;
   Task* best = nullptr;
   std::pair<std::uint64_t, std::uint64_t> best_cost{};
-  const bool draw = !fresh && job.policy.policy == wire::Policy::kReplicate;
+  const bool draw = !fresh && draws_replicas(job);
   while (classes != 0) {
     const int c = std::bit_width(classes) - 1;
     classes &= ~(std::uint64_t{1} << c);
@@ -118,10 +122,7 @@ Task* SchedulerImpl::pick_from(ReadyQueue& queue, Job& job, Host& host, bool fre
       // Which replica a host gets must not follow from when it asks.
       bool better = best == nullptr || cost < best_cost;
       if (draw && best != nullptr && cost == best_cost) {
-        random_ ^= random_ << 13;
-        random_ ^= random_ >> 7;
-        random_ ^= random_ << 17;
-        better = random_ % compared == 0;
+        better = random_below(compared) == 0;
       }
       if (better) {
         best = task;
@@ -146,17 +147,15 @@ Task* SchedulerImpl::pick(Job& job, Host& host, bool& as_validator) {
     }
   }
   if (!takes_ordinary(job, host)) return nullptr;
+  if (Task* task = pick_drawn(job, host)) return task;
   if (Task* task = pick_from(job.partial, job, host, false)) return task;
   return has_quorum_of_hosts(job) && may_begin(host) ? pick_from(job.fresh, job, host, true)
                                                      : nullptr;
 }
 
 void SchedulerImpl::start(Job& job, Host& host, Task& task, bool validator) {
-  std::uint64_t x = lease_key_ + ++lease_counter_ * 0x9e3779b97f4a7c15;
-  // A bijection of the counter: unique, and tells hosts nothing of how many leases others get.
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  x ^= x >> 31;
+  std::uint64_t x = random();  // tells hosts nothing of how many leases others get
+  while (x == 0 || leases_.contains(x)) x = random();
   Lease& lease = leases_[x];
   lease.id = x;
   lease.host_id = host.id;
@@ -192,6 +191,7 @@ void SchedulerImpl::start(Job& job, Host& host, Task& task, bool validator) {
   if (task.running.empty()) job.running.push_back(&task);
   task.running.push_back(&lease);
   task.touched = true;
+  std::erase(task.drawn, host.id);
   host.counts.idle_reason.clear();
   Micros look = lease.deadline;
   if (lease.predicted) {
@@ -270,8 +270,10 @@ std::vector<Action> SchedulerImpl::take_actions() {
   for (Job* job : dirty) {
     job->dirty = false;
     maybe_plan(*job);
+    close_batches_of_drained(*job);
     maybe_finish(*job);
   }
+  say_standings();
   std::vector<Action> actions;
   actions.swap(actions_);
   return actions;

@@ -62,7 +62,30 @@ struct Config {
   /// the job is concerned that they are of …
   Micros backoff_min = 100'000;
   Micros backoff_max = 30'000'000;  ///< … doubled each time up to this, ended by a success
-  std::uint64_t seed = 0;           ///< for choices that hosts must not predict
+  /// A host of which so many results were found right since its last fault is not barred for a
+  /// wrong one: memory flips a bit now and then. What rests on its word alone is checked anew all
+  /// the same.
+  std::uint64_t forgive_after = 1000;
+  /// A host that was caught in a second job gets no work of any for so long, doubled each time.
+  Micros suspend_min = 600'000'000;
+  Micros suspend_max = 604'800'000'000;
+  /// A drawn host takes a replica before others may: for as long as the task takes, within these.
+  Micros draw_min = 50'000;
+  Micros draw_max = 5'000'000;
+  Micros draw_blind = 500'000;  ///< where nobody knows how long it takes
+  /// 64 random bits for choices that hosts must not predict: leases' numbers, which host
+  /// recomputes, what is recomputed. None: repeatable numbers from `seed`, for simulations.
+  std::function<std::uint64_t()> random;
+  std::uint64_t seed = 0;
+};
+
+/// What a lab node remembers of a host across jobs and restarts.
+struct Standing {
+  std::uint64_t passed = 0;    ///< results that a check or a trusted host found right, since …
+  std::uint32_t faults = 0;    ///< … the last wrong one; wrong ones that were not forgiven
+  std::uint32_t forgiven = 0;  ///< and those that were
+  Micros suspended_until = 0;  ///< it gets no work before
+  friend bool operator==(const Standing&, const Standing&) = default;
 };
 
 /// A HostId names one host (one key) for as long as the scheduler lives, whether it is connected or
@@ -165,6 +188,13 @@ struct Quarantine {
   TaskId task;
   std::string reason;
 };
+/// What is known of a host changed: keep it, for restore_standing(). Said once for many changes.
+/// `fault`: by a result that was wrong; whoever runs the host should hear of it.
+struct StandingChanged {
+  HostId host;
+  Standing standing;
+  bool fault = false;
+};
 /// An accepted result of a host that was caught later: check it anew (fresh seed); answer
 /// rechecked(). The job does not end before.
 struct Recheck {
@@ -184,6 +214,7 @@ struct Incident {
   TaskId task;
   HostId host;
   std::string what;
+  bool refused = false;  ///< its result was wrong
 };
 /// Every task is accepted and none waits for a recheck. Said once; remove_job() is still due.
 struct FinishJob {
@@ -195,8 +226,8 @@ struct FailJob {
   Error error;
 };
 using Action = std::variant<PlanMore, SendLease, CancelLease, FetchResult, CheckResult,
-                            AcceptResult, ReleaseResult, ForgetBytes, Quarantine, Recheck, Rerun,
-                            Incident, FinishJob, FailJob>;
+                            AcceptResult, ReleaseResult, ForgetBytes, Quarantine, StandingChanged,
+                            Recheck, Rerun, Incident, FinishJob, FailJob>;
 
 /// Numbers for progress, status and tests.
 /// planned == ready + leased + judging + accepted, with tasks to be run again among the ready.
@@ -209,6 +240,7 @@ struct JobCounts {
 struct HostCounts {
   std::uint32_t leases = 0;
   std::uint64_t accepted = 0, refused = 0, failed = 0;
+  Standing standing;
   double flops_per_s = 0;   ///< estimate, 0 while unknown
   std::string idle_reason;  ///< empty while it has leases
 };
@@ -239,6 +271,8 @@ class Scheduler {
 
   // hosts
   virtual void host_joined(HostId host, const HostSpec& spec, Micros now) = 0;
+  /// What was known of the host before a restart. For a host that has joined.
+  virtual void restore_standing(HostId host, const Standing& standing, Micros now) = 0;
   /// When it accepts no more, leases that no heartbeat has named as begun are cancelled and go to
   /// others; say heartbeat() first. What its cache cannot hold any more is forgotten.
   virtual void host_changed(HostId host, const HostSpec& spec, Micros now) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // The scheduler's one implementation; its functions stand in jobs.cpp, planning.cpp, hosts.cpp,
-// leases.cpp, judging.cpp, placement.cpp, second_start.cpp and explain.cpp. Private to this folder.
+// leases.cpp, judging.cpp, audits.cpp, standing.cpp, draws.cpp, placement.cpp, second_start.cpp and
+// explain.cpp. Private to this folder.
 #pragma once
 
 #include <functional>
@@ -24,6 +25,7 @@ class SchedulerImpl final : public Scheduler {
   void planned(JobId job, std::uint32_t progress, bool exhausted, std::uint64_t need_bytes,
                Micros now) override;
   void host_joined(HostId host, const HostSpec& spec, Micros now) override;
+  void restore_standing(HostId host, const Standing& standing, Micros now) override;
   void host_changed(HostId host, const HostSpec& spec, Micros now) override;
   void host_left(HostId host, Micros now) override;
   void outcome(HostId from, const Outcome& outcome, Micros now) override;
@@ -120,7 +122,32 @@ class SchedulerImpl final : public Scheduler {
   void accept(Task& task, Lease& lease);
   void refuse(Task& task, const validation::Refusal& refusal);
   void quarantine(Job& job, Host* host, HostId host_id, TaskId task, std::string reason);
+  void distrust(Job& job, Host* host, HostId host_id, TaskId except);
   void update_lists(Task& task);
+
+  // audits.cpp
+  void hold(Task& task, Lease& lease);
+  void close_batch(Job& job, std::uint64_t batch);
+  void dissolve_batches(Job& job, HostId host);
+  void leave_batch(Task& task);
+  void batch_passed(Job& job, std::uint64_t batch);
+  void close_batches_of_drained(Job& job);
+
+  // standing.cpp
+  void credit(HostId host);
+  void credit_voters(const Task& task, const Lease& lease);
+  bool count_fault(Host& host, validation::RefusalReason reason);
+  void suspend(Host& host, Micros until);
+  void end_suspension(Host& host);
+  void say_standings();
+
+  // draws.cpp
+  [[nodiscard]] static bool draws_replicas(const Job& job);
+  void draw(Task& task, std::size_t need);
+  void redraw();
+  Task* pick_drawn(Job& job, Host& host);
+  std::uint64_t random();
+  std::size_t random_below(std::size_t n);
 
   // placement.cpp
   void dispatch();
@@ -128,7 +155,7 @@ class SchedulerImpl final : public Scheduler {
   bool assign_one(Host& host);
   Task* pick(Job& job, Host& host, bool& as_validator);
   Task* pick_from(ReadyQueue& queue, Job& job, Host& host, bool fresh);
-  static bool takes_work(const Host& host);
+  bool takes_work(const Host& host) const;
   bool serves(const Job& job, const Host& host) const;
   bool takes_ordinary(Job& job, const Host& host) const;
   bool has_quorum_of_hosts(Job& job) const;
@@ -148,8 +175,6 @@ class SchedulerImpl final : public Scheduler {
   Config config_;
   Micros now_ = 0;
   std::uint64_t random_;
-  std::uint64_t lease_counter_ = 0;
-  std::uint64_t lease_key_;
   double vtime_ = 0;  ///< of the job served last
 
   BlobTable blobs_;  ///< before hosts_: their caches give references back
@@ -167,6 +192,14 @@ class SchedulerImpl final : public Scheduler {
   std::vector<Host*> dirty_hosts_;
   std::vector<Job*> dirty_jobs_;
   std::vector<Task*> judge_queue_;
+  std::vector<HostId> changed_standings_;
+  struct Draw {
+    Micros until;
+    JobId job;
+    TaskId task;
+    friend auto operator<=>(const Draw&, const Draw&) = default;
+  };
+  std::priority_queue<Draw, std::vector<Draw>, std::greater<>> draws_;
   std::priority_queue<std::pair<Micros, HostId>, std::vector<std::pair<Micros, HostId>>,
                       std::greater<>>
       timers_;

@@ -29,6 +29,7 @@ Task* SchedulerImpl::pick_second(Job& job, Host& host, bool& as_validator) {
                         [&](const Lease* l) { return l->validator == lease->validator; }));
       const std::size_t wanted = lease->validator ? 1 : task->want_results;
       if (same_role > wanted || (!lease->predicted && !lease->straggling)) continue;
+      if (draws_replicas(job) && !lease->straggling) continue;  // who starts it is drawn
       if (lease->validator ? !host.spec.trusted : !takes_ordinary(job, host)) continue;
       if (!eligible(job, host, *task, lease->validator)) continue;
       const auto own = predict(job, host, task->flops);
@@ -72,7 +73,8 @@ Task* SchedulerImpl::pick_late(Job& job, Host& host, double& best_gain) {
     bool silent = true;    // how long the fetch has lasted says nothing: it will not end
     double waited = 0;
     for (const Lease* lease : task->committed) {
-      all_late = all_late && (!lease->fetching || lease->fetch_late);
+      all_late = all_late && (lease->fetch_late ||
+                              (!lease->fetching && !task->validation.has_bytes(lease->id)));
       if (!lease->fetch_late) continue;
       waited = std::max(waited, double(now_ - lease->fetch_start));
       silent = silent && sends_nothing(*lease);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <bit>
+#include <deque>
 #include <limits>
 #include <map>
 #include <memory>
@@ -41,6 +42,7 @@ struct Lease {
   bool predicted = false;   ///< `own` and `expected_end` mean something
   bool straggling = false;  ///< slow enough for a second start
   bool fetching = false;    ///< FetchResult was said and not answered
+  bool held = false;        ///< its bytes are here and wait for their batch's audit
   bool fetch_late = false;  ///< … for so long that another host may compute the task, too
   Micros start = 0;
   Micros own = 0;            ///< predicted time of the task itself
@@ -95,6 +97,10 @@ struct Task {
   TaskState state = TaskState::kOpen;
   Category category = Category::kLeased;
   LeaseId accepting = 0;
+  std::uint64_t batch = 0;         ///< in which it is held; 0: none
+  std::uint64_t audit = 0;         ///< batch for which it is recomputed; 0: none
+  std::vector<HostId> drawn;       ///< hosts that alone may take it …
+  Micros drawn_until = 0;          ///< … until then
   std::uint32_t late_fetches = 0;  ///< in the late list while there are any
   Hook<Task> ready_hook, validate_hook, running_hook, late_hook;
   std::uint8_t ready_class = 0;  ///< list in which ready_hook is
@@ -128,6 +134,14 @@ struct ReadyQueue {
   }
 };
 
+/// Results of one host that are believed and wait until a trusted host has recomputed one of them.
+struct Batch {
+  HostId host = 0;
+  std::vector<TaskId> tasks;
+  std::uint64_t bytes = 0;
+  std::optional<TaskId> audited;  ///< none while the batch is open
+};
+
 inline constexpr std::uint32_t kFailedFetch = 4;  ///< delivered results that make up for one
 
 /// What a job knows of a host.
@@ -139,6 +153,7 @@ struct JobHost {
   bool undelivering = false;      ///< too many of its results did not come
   std::uint32_t undelivered = 0;  ///< those, times kFailedFetch, less delivered results
   [[nodiscard]] bool barred() const { return quarantined || undelivering; }
+  std::uint64_t batch = 0;       ///< the open one
   std::vector<TaskId> accepted;  ///< tasks that rest on this host's word alone
 };
 
@@ -146,7 +161,7 @@ struct JobHost {
 struct JobView {
   std::uint64_t epoch = 0;
   std::uint32_t ordinary = 0, trusted = 0, paused = 0, connected = 0;
-  std::uint32_t quarantined = 0, undelivering = 0;
+  std::uint32_t quarantined = 0, undelivering = 0, suspended = 0;
   std::uint32_t ordinary_groups = 0, groups = 0;
   std::uint64_t max_memory = 0, max_trusted_memory = 0;
   std::optional<Cut> cut;               ///< once it is asked for
@@ -178,6 +193,10 @@ struct Job {
   std::map<std::vector<HostId>, std::vector<TaskId>> accepted_together;
   std::unordered_map<TaskId, HostId> rechecks;
   std::unordered_map<TaskId, RerunKind> reruns;
+  std::map<std::uint64_t, Batch> batches;  ///< policy adaptive
+  std::uint64_t last_batch = 0;
+  std::size_t batched = 0;       ///< tasks that are held or audited
+  std::size_t open_batches = 0;  ///< without an audit
   SpeedModel speed;
   JobView view;
 
@@ -214,6 +233,10 @@ struct Host {
   SpeedModel link;             ///< input bytes
   SpeedModel uplink;           ///< result bytes
   HostCache cache;
+  Standing standing;
+  bool standing_changed = false;               ///< and not said yet
+  bool suspended = false;                      ///< standing.suspended_until has not come
+  std::deque<std::pair<JobId, TaskId>> drawn;  ///< replicas that it is to take
   Micros not_before = 0;
   std::uint32_t setbacks = 0;  ///< hand-backs and undelivered results since the last success
   Micros jobs_not_before = 0;  ///< the latest JobHost::not_before

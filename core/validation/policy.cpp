@@ -7,7 +7,7 @@
 namespace goblin::validation {
 namespace {
 
-constexpr std::string_view kAllowed = "algebraic, validator or replicate";
+constexpr std::string_view kAllowed = "algebraic, validator, replicate or adaptive";
 
 Result<wire::Policy> known_policy(std::uint32_t value, std::string_view whose) {
   switch (value) {
@@ -17,6 +17,8 @@ Result<wire::Policy> known_policy(std::uint32_t value, std::string_view whose) {
       return wire::Policy::kValidator;
     case GOBLIN_POLICY_REPLICATE:
       return wire::Policy::kReplicate;
+    case static_cast<std::uint32_t>(wire::Policy::kAdaptive):
+      return wire::Policy::kAdaptive;
     default:
       return fail(Code::kInvalidArgument, "policy: " + std::string(whose) + " is " +
                                               std::to_string(value) + ", which is none of " +

@@ -16,6 +16,7 @@ bool TaskValidation::by_digest() const {
 /// Ordinary hosts' digests decide among themselves.
 bool TaskValidation::replicating() const {
   if (policy_.policy == wire::Policy::kReplicate) return true;
+  if (policy_.policy == wire::Policy::kAdaptive) return !audited_;
   return policy_.policy == wire::Policy::kAlgebraic && abstained_ && !validator_available_;
 }
 
@@ -38,13 +39,14 @@ bool TaskValidation::has_bytes(LeaseId lease) const {
 
 void TaskValidation::refuse(Entry& entry, RefusalReason reason) {
   if (entry.refused) return;
+  if (held_ == entry.lease) unhold();
   entry.refused = true;
   ++refused_;
   pending_refusals_.push_back({entry.lease, entry.host, reason});
 }
 
 void TaskValidation::committed(LeaseId lease, HostId host, std::uint64_t group, bool trusted,
-                               const wire::Digest& digest) {
+                               const wire::Digest& digest, std::uint64_t passed) {
   if (decided_) return;
   const auto old = std::find_if(entries_.begin(), entries_.end(),
                                 [&](const Entry& e) { return e.host == host; });
@@ -55,6 +57,7 @@ void TaskValidation::committed(LeaseId lease, HostId host, std::uint64_t group, 
     entry.group = group;
     entry.trusted = trusted;
     entry.digest = digest;
+    entry.doubt = doubt(passed, policy_.trust);
     entries_.push_back(entry);
     return;
   }
@@ -101,17 +104,18 @@ void TaskValidation::checked(LeaseId lease, Verdict verdict) {
 
 void TaskValidation::discard(HostId host) {
   if (decided_) return;
-  std::erase_if(entries_, [&](const Entry& e) {
+  const auto erased = std::erase_if(entries_, [&](const Entry& e) {
     if (e.host != host) return false;
     if (e.refused) --refused_;
     return true;
   });
+  if (erased > 0) unhold();  // it may rest on too few words now
 }
 
 bool TaskValidation::may_ask(HostId host, std::uint64_t group, bool trusted) const {
   for (const Entry& e : entries_) {
     // A lost result of the winning digest may be computed again, by whoever.
-    if (e.host == host) return e.lost && !e.refused && canonical_.has_value();
+    if (e.host == host) return e.lost && !e.refused && canonical_.has_value() && !held_;
     const bool votes_alone = trusted && policy_.policy != wire::Policy::kReplicate;
     if (needs_independence() && !votes_alone && !e.refused && e.group == group) return false;
   }
@@ -134,10 +138,24 @@ std::uint32_t TaskValidation::votes(const wire::Digest& digest) const {
 
 void TaskValidation::accept(Entry& entry, Decision& decision) {
   decided_ = true;
+  held_.reset();
   accepted_host_ = entry.host;
   decision.accept = entry.lease;
   decision.want_results = 0;
   decision.want_validator = false;
+}
+
+std::size_t TaskValidation::groups() const {
+  std::vector<std::uint64_t> seen;
+  for (const Entry& e : entries_)
+    if (!e.refused && std::find(seen.begin(), seen.end(), e.group) == seen.end())
+      seen.push_back(e.group);
+  return seen.size();
+}
+
+void TaskValidation::unhold() {
+  held_.reset();
+  released_ = false;
 }
 
 bool TaskValidation::decide_by_check(Decision& decision) {
@@ -192,6 +210,47 @@ bool TaskValidation::decide_by_check(Decision& decision) {
   return true;
 }
 
+/// Policy adaptive, no trusted host's word: is one result believed?
+void TaskValidation::choose_believed(Decision& decision) {
+  const Entry* first = nullptr;
+  bool differ = false;
+  for (const Entry& e : entries_) {
+    if (e.refused) continue;
+    if (first == nullptr) first = &e;
+    differ = differ || e.digest != first->digest;
+  }
+  if (first == nullptr) {
+    decision.want_results = 1;
+    return;
+  }
+  // One word of each group, the best believed.
+  std::vector<std::pair<std::uint64_t, double>> words;
+  for (const Entry& e : entries_) {
+    if (e.refused) continue;
+    const auto known = std::find_if(words.begin(), words.end(),
+                                    [&](const auto& word) { return word.first == e.group; });
+    if (known == words.end()) {
+      words.emplace_back(e.group, e.doubt);
+    } else {
+      known->second = std::min(known->second, e.doubt);
+    }
+  }
+  std::vector<double> doubts;
+  for (const auto& word : words) doubts.push_back(word.second);
+  const bool believed = doubt_of_equal(doubts) <= policy_.trust.target_error;
+  const bool replicas_would_not_do =
+      !replicas_available_ || (doubts.size() == 1 && too_new(doubts[0], policy_.trust));
+  // Where results differ somebody lies or errs, and only a trusted host can tell who.
+  if (differ || (!believed && replicas_would_not_do)) audited_ = true;
+  if (audited_) {
+    decision.want_validator = true;
+  } else if (believed) {
+    canonical_ = first->digest;
+  } else {
+    decision.want_results = 1;
+  }
+}
+
 void TaskValidation::choose_canonical(Decision& decision) {
   canonical_.reset();
   const Entry* trusted = nullptr;
@@ -209,6 +268,7 @@ void TaskValidation::choose_canonical(Decision& decision) {
     canonical_ = trusted->digest;
     return;
   }
+  if (policy_.policy == wire::Policy::kAdaptive && !audited_) return choose_believed(decision);
   if (!replicating()) {
     decision.want_validator = live > 0;
     decision.want_results = live > 0 ? 0 : 1;
@@ -244,7 +304,12 @@ void TaskValidation::use_canonical(Decision& decision) {
   bool awaited = false;
   for (Entry& e : entries_) {
     if (e.refused || e.digest != *canonical_) continue;
-    if (e.here) return accept(e, decision);
+    if (e.here) {
+      if (policy_.policy != wire::Policy::kAdaptive || by_validator || released_)
+        return accept(e, decision);
+      if (!held_) decision.hold = held_ = e.lease;
+      return release_copies(*canonical_, decision);
+    }
     fetching = fetching || (e.fetching && !e.late);
     awaited = awaited || e.late;
     if (!e.lost && !e.fetching && next == nullptr) next = &e;
@@ -256,6 +321,15 @@ void TaskValidation::use_canonical(Decision& decision) {
   }
   next->fetching = true;
   decision.fetch = next->lease;
+}
+
+/// The bytes are here: nobody else need keep them.
+void TaskValidation::release_copies(const wire::Digest& digest, Decision& decision) {
+  for (Entry& e : entries_) {
+    if (e.refused || e.digest != digest || e.here || e.lost || e.fetching) continue;
+    e.lost = true;
+    decision.release.push_back(e.lease);
+  }
 }
 
 /// One copy of every digest that may win; the others need not be kept.
@@ -274,11 +348,7 @@ void TaskValidation::gather(Decision& decision) {
       if (next == nullptr && !e.here && !e.lost && !e.fetching) next = &e;
     }
     if (here) {
-      for (Entry& e : entries_) {
-        if (!same(e) || e.here || e.lost || e.fetching) continue;
-        e.lost = true;
-        decision.release.push_back(e.lease);
-      }
+      release_copies(first.digest, decision);
     } else if (!fetching && next != nullptr && !decision.fetch) {
       next->fetching = true;
       decision.fetch = next->lease;
@@ -320,7 +390,7 @@ std::vector<HostId> TaskValidation::differing() const {
 
 std::vector<HostId> TaskValidation::voters() const {
   std::vector<HostId> hosts;
-  if (!decided_) return hosts;
+  if (!decided_ && !held_) return hosts;
   if (!canonical_) {
     hosts.push_back(accepted_host_);
     return hosts;

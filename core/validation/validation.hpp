@@ -9,6 +9,11 @@
 //   replicate k hosts of different groups commit until k digests are equal; hosts with another
 //               digest are refused. A trusted host's digest, where there is one, is the only one
 //               that can win. After 2k + 3 results without k equal ones the task fails.
+//   adaptive    hosts commit until the doubt about equal results of independent ones
+//               (credibility.hpp) is at most the target; then the result is held until a trusted
+//               host has recomputed one of its batch, which the caller draws (audit(), release()).
+//               Where results differ, and where hosts are too new for replicas to be worth it, a
+//               trusted host recomputes this one.
 //
 // A result's digest is over all of its outputs, and its bytes count only when they hash to it. Of
 // every digest one copy is fetched at once, before the vote is over: a host that had to keep its
@@ -21,6 +26,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/validation/credibility.hpp"
 #include "core/wire/client.hpp"
 #include "core/wire/values.hpp"
 
@@ -35,6 +41,7 @@ inline constexpr std::uint32_t kMaxReplicas = 16;
 struct PolicySpec {
   wire::Policy policy = wire::Policy::kAlgebraic;  ///< never kDefault
   std::uint32_t replicas = 2;                      ///< kReplicate: 2 to 16
+  Trust trust{};                                   ///< kAdaptive
 };
 
 /// The policy of a job: what the researcher asked for, else the kind's default, else algebraic.
@@ -64,6 +71,7 @@ struct Decision {
   std::optional<LeaseId> fetch;    ///< fetch this result's bytes
   std::optional<LeaseId> check;    ///< its bytes are here: run the kind's check on them
   std::optional<LeaseId> accept;   ///< its bytes are here and right
+  std::optional<LeaseId> hold;     ///< its bytes are here and believed: audit() or release() it
   std::vector<LeaseId> release;    ///< another copy is here: these hosts need not keep theirs
   std::vector<Refusal> refuse;     ///< these are wrong: quarantine their hosts
   std::optional<Error> fail;       ///< the task cannot be decided
@@ -80,9 +88,13 @@ class TaskValidation {
   /// Whether a trusted host could be asked; decides where an abstained check goes.
   void set_validator_available(bool available) { validator_available_ = available; }
 
+  /// Whether another independent host could compute it, too; if not, a trusted one must (kAdaptive).
+  void set_replicas_available(bool available) { replicas_available_ = available; }
+
   /// A host has committed to a result. Ignored when the host's earlier one still stands.
+  /// `passed`: results of the host that were recomputed and found right, for kAdaptive.
   void committed(LeaseId lease, HostId host, std::uint64_t group, bool trusted,
-                 const wire::Digest& digest);
+                 const wire::Digest& digest, std::uint64_t passed = 0);
   /// Bytes arrived and hash to the committed digest.
   void fetched(LeaseId lease);
   /// The bytes are still awaited, but what else can decide the task need not wait for them.
@@ -90,8 +102,13 @@ class TaskValidation {
   /// Bytes cannot be had: the host is gone, or sent others than it committed to (`wrong`).
   void fetch_failed(LeaseId lease, bool wrong);
   void checked(LeaseId lease, Verdict verdict);
-  /// The host was caught elsewhere: its results and its votes no longer count.
+  /// The host was caught elsewhere: its results and its votes no longer count. What was held with
+  /// them is no longer; decide() says anew what becomes of it.
   void discard(HostId host);
+  /// A trusted host must recompute this one, whatever is known of who computed it (kAdaptive).
+  void audit() { audited_ = true; }
+  /// What it was held for has passed: accept it. Ignored unless it is held.
+  void release() { released_ = held_.has_value(); }
 
   /// Whether this host may be asked (again) for this task. It may not while a result of its own
   /// stands or was refused, nor, where digests decide between ordinary hosts, when one of its
@@ -101,6 +118,12 @@ class TaskValidation {
   [[nodiscard]] bool needs_independence() const;
   /// Digests decide, not the kind's check.
   [[nodiscard]] bool by_digest() const;
+  /// A trusted host must recompute it.
+  [[nodiscard]] bool audited() const { return audited_; }
+  /// The lease whose result is held, and waits to be audited or released.
+  [[nodiscard]] std::optional<LeaseId> held() const { return held_; }
+  /// Groups of hosts whose results stand.
+  [[nodiscard]] std::size_t groups() const;
   /// The bytes of this lease's result have arrived.
   [[nodiscard]] bool has_bytes(LeaseId lease) const;
   /// Results that stand (refused and lost ones left out, unless their vote still counts).
@@ -109,8 +132,8 @@ class TaskValidation {
   /// Where results that stand differ: one host for each digest, in the order of their coming; else
   /// empty.
   [[nodiscard]] std::vector<HostId> differing() const;
-  /// Whose word the accepted result rests on: the host that passed the check, or all that committed
-  /// to the winning digest. Empty before a decision.
+  /// Whose word the accepted or held result rests on: the host that passed the check, or all that
+  /// committed to the winning digest. Empty before.
   [[nodiscard]] std::vector<HostId> voters() const;
 
   /// What is new since the last call; each fetch, check, accept and refusal is said once.
@@ -124,6 +147,7 @@ class TaskValidation {
     std::uint64_t group = 0;
     wire::Digest digest;
     bool trusted = false;
+    double doubt = 1;
     bool fetching = false;  ///< asked for and not answered
     bool late = false;      ///< … and nothing waits for it
     bool here = false;      ///< bytes are here and hash to the digest
@@ -140,14 +164,21 @@ class TaskValidation {
   bool decide_by_check(Decision& decision);  ///< false: digests must decide
   void decide_by_digest(Decision& decision);
   void choose_canonical(Decision& decision);
+  void choose_believed(Decision& decision);
   void use_canonical(Decision& decision);
   void gather(Decision& decision);
+  void release_copies(const wire::Digest& digest, Decision& decision);
+  void unhold();
   void accept(Entry& entry, Decision& decision);
 
   PolicySpec policy_;
   bool validator_available_ = false;
+  bool replicas_available_ = true;
   bool abstained_ = false;
   bool decided_ = false;
+  bool audited_ = false;
+  bool released_ = false;
+  std::optional<LeaseId> held_;
   std::size_t refused_ = 0;
   HostId accepted_host_ = 0;
   std::optional<wire::Digest> canonical_;

@@ -57,7 +57,7 @@ GOBLIN_WIRE_STRUCT(Submit) {
   GOBLIN_LIST(inputs, Inputs, kMaxTensors);
   GOBLIN_LIST(params, Params, kMaxParams);
   GOBLIN_LIST(outputs, Outputs, kMaxTensors);
-  GOBLIN_ENUM(policy, Policy, Policy::kDefault, Policy::kReplicate);
+  GOBLIN_ENUM(policy, Policy, Policy::kDefault, Policy::kAdaptive);
   GOBLIN_NUMBER(replicas, Replicas);
   GOBLIN_NUMBER(weight, Weight);
   GOBLIN_NUMBER(dry_run, DryRun);
@@ -155,7 +155,7 @@ GOBLIN_WIRE_STRUCT(Incident) {
 }
 GOBLIN_WIRE_STRUCT(Explanation) {
   GOBLIN_STRUCT(status, Status);
-  GOBLIN_ENUM(policy, Policy, Policy::kDefault, Policy::kReplicate);
+  GOBLIN_ENUM(policy, Policy, Policy::kDefault, Policy::kAdaptive);
   GOBLIN_NUMBER(replicas, Replicas);
   GOBLIN_LIST(hosts, Hosts, kMaxHosts);
   GOBLIN_LIST(incidents, Incidents, kMaxIncidents);

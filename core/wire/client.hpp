@@ -42,7 +42,13 @@ struct NamedValue {
   std::string name;
   Value value;
 };
-enum class Policy : std::uint8_t { kDefault = 0, kAlgebraic = 1, kValidator = 2, kReplicate = 3 };
+enum class Policy : std::uint8_t {
+  kDefault = 0,
+  kAlgebraic = 1,
+  kValidator = 2,
+  kReplicate = 3,
+  kAdaptive = 4,
+};
 
 /// Makes a file of `size` bytes; the reply carries its number and its descriptor.
 struct Stage {

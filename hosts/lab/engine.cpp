@@ -215,13 +215,8 @@ void Engine::on(const scheduler::Quarantine& action) {
   }
   const auto pin = pin_of(action.host);
   auto& share = job->shares[pin];
-  ++share.refused;
-  ++job->counters->refused;
   share.quarantined = true;
   share.reason = action.reason;
-  auto& past = past_hosts_[pin];
-  ++past.refused;
-  note_incident(*job, action.task, pin, action.reason, "");  // a reason begins with "refused"
   logger_.warn("job " + std::to_string(action.job) + ": host " + pin.hex().substr(0, 16) +
                " is quarantined: " + action.reason);
   loop_.spawn([](Engine& self, store::QuarantineRecord record) -> net::Task<void> {
@@ -253,8 +248,14 @@ void Engine::on(const scheduler::Rerun& action) {
 void Engine::on(const scheduler::Incident& action) {
   if (const auto job = find_job(action.job)) {
     const auto pin = pin_of(action.host);
-    ++job->shares[pin].failed;
-    ++past_hosts_[pin].failed;
+    if (action.refused) {
+      ++job->shares[pin].refused;
+      ++past_hosts_[pin].refused;
+      ++job->counters->refused;
+    } else {
+      ++job->shares[pin].failed;
+      ++past_hosts_[pin].failed;
+    }
     note_incident(*job, action.task, pin, action.what, "");
   }
 }

@@ -77,6 +77,7 @@ void World::populate() {
     const std::uint64_t p = random_.below(4);
     if (p == 1) j.policy.policy = wire::Policy::kValidator;
     if (p == 2) j.policy = {wire::Policy::kReplicate, 2 + std::uint32_t(random_.below(2))};
+    if (p == 3 && options_.trusted > 0) j.policy.policy = wire::Policy::kAdaptive;
     j.weight = 1 + std::uint32_t(random_.below(3));
     j.tasks = random_.chance(0.03) ? 0 : 1 + random_.below(options_.tasks);
     j.round = random_.chance(0.3) ? 1 + random_.below(12) : 0;
@@ -252,6 +253,7 @@ void World::on(const ReleaseResult& a) {
 }
 
 void World::on(const ForgetBytes& a) {
+  if (const auto it = leases_.find(a.lease); it != leases_.end()) it->second.forgotten = true;
   after(delay(), [this, h = a.host, l = a.lease] { let_go(hosts_[h], l); });
 }
 

@@ -95,6 +95,7 @@ struct SimLease {
   JobId job = 0;
   TaskId task = 0;
   bool committed = false, fetching = false, fetched = false, accepting = false;
+  bool forgotten = false;  ///< its host was told to let go of the bytes
 };
 /// A result that the scheduler was told of.
 struct Commit {
@@ -157,6 +158,7 @@ class World {
   void on(const Recheck& a);
   void on(const Rerun& a);
   void on(const Incident& a);
+  void on(const StandingChanged&) { ++tally["standing"]; }
   void on(const FinishJob& a);
   void on(const FailJob& a);
   void plan(const PlanMore& ask);
