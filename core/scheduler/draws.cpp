@@ -61,9 +61,12 @@ void SchedulerImpl::draw(Task& task, std::size_t need) {
   }
   if (groups.size() <= need) return;  // no choice: whoever comes
   const auto known = [](const Host* host) { return host->standing.passed >= kKnown; };
-  bool one_known = std::any_of(task.committed.begin(), task.committed.end(), [&](const Lease* l) {
-    return l->host != nullptr && known(l->host);
-  });
+  // Where results differ, those who are known decide.
+  const bool disputed = !task.validation.differing().empty();
+  bool one_known =
+      !disputed && std::any_of(task.committed.begin(), task.committed.end(), [&](const Lease* l) {
+        return l->host != nullptr && known(l->host);
+      });
   std::vector<std::uint64_t> taken;
   while (task.drawn.size() < need && !candidates.empty()) {
     // One of a quorum is a host that has shown what it does: new keys cost nothing.
@@ -80,7 +83,7 @@ void SchedulerImpl::draw(Task& task, std::size_t need) {
         fresh.push_back(i);
     if (!fresh.empty()) choice.swap(fresh);
     Host& host = *candidates[choice[random_below(choice.size())]];
-    one_known = one_known || known(&host);
+    one_known = !disputed && (one_known || known(&host));
     task.drawn.push_back(host.id);
     taken.push_back(host.spec.group);
     host.drawn.emplace_back(job.id, task.id);

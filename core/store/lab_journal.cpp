@@ -16,9 +16,11 @@ constexpr std::uint32_t kApplicationId = 0x47424c4a;  // "GBLJ"
 constexpr std::int64_t kKept = 0x33;
 constexpr std::int64_t kMerged = 0x4c;
 
+constexpr auto kMostPolicy = static_cast<std::int64_t>(wire::Policy::kAdaptive);
+
 // `accepted.seq` gives the order of acceptance. AUTOINCREMENT: a forgotten job's number is never
 // given out again.
-constexpr std::array<const char*, 2> kMigrations = {R"sql(
+constexpr std::array<const char*, 3> kMigrations = {R"sql(
 CREATE TABLE jobs(
   job INTEGER PRIMARY KEY AUTOINCREMENT,
   token BLOB NOT NULL UNIQUE,
@@ -62,6 +64,15 @@ CREATE TABLE quarantines(
                                                     R"sql(
 ALTER TABLE jobs ADD COLUMN ended_unix_ms INTEGER NOT NULL DEFAULT 0;
 UPDATE jobs SET ended_unix_ms = unixepoch() * 1000 WHERE state >= 4;
+)sql",
+                                                    R"sql(
+CREATE TABLE standings(
+  host BLOB PRIMARY KEY,
+  passed INTEGER NOT NULL,
+  faults INTEGER NOT NULL,
+  forgiven INTEGER NOT NULL,
+  suspended_until_unix_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 )sql"};
 
 class SqliteJournal final : public LabJournal {
@@ -155,6 +166,26 @@ class SqliteJournal final : public LabJournal {
     return {};
   }
 
+  Result<void> record_standings(const std::vector<StandingRecord>& records) override {
+    GOBLIN_TRY(auto transaction, database_->begin());
+    for (const StandingRecord& record : records) {
+      GOBLIN_TRY_VOID(
+          database_->run("INSERT OR REPLACE INTO standings(host,passed,faults,forgiven,"
+                         "suspended_until_unix_ms) VALUES(?,?,?,?,?)",
+                         record.host, record.passed, record.faults, record.forgiven,
+                         record.suspended_until_unix_ms));
+    }
+    return transaction.commit();
+  }
+
+  Result<void> forget_standings(const std::vector<wire::Digest>& hosts) override {
+    GOBLIN_TRY(auto transaction, database_->begin());
+    for (const wire::Digest& host : hosts) {
+      GOBLIN_TRY_VOID(database_->run("DELETE FROM standings WHERE host=?", host));
+    }
+    return transaction.commit();
+  }
+
   Result<void> forget_job(std::uint64_t job) override {
     GOBLIN_TRY(const std::uint64_t changed, database_->run("DELETE FROM jobs WHERE job=?", job));
     return changed == 0 ? no_job(job) : Result<void>();
@@ -238,6 +269,24 @@ class SqliteJournal final : public LabJournal {
     }
   }
 
+  Result<std::vector<StandingRecord>> standings() override {
+    std::vector<StandingRecord> list;
+    GOBLIN_TRY(auto row, database_->query("SELECT host,passed,faults,forgiven,"
+                                          "suspended_until_unix_ms FROM standings"));
+    for (;;) {
+      GOBLIN_TRY(const bool found, row.step());
+      if (!found) {
+        return list;
+      }
+      StandingRecord& record = list.emplace_back();
+      GOBLIN_TRY_VOID(row.fixed(0, record.host.bytes));
+      record.passed = row.number(1);
+      record.faults = static_cast<std::uint32_t>(row.number(2));
+      record.forgiven = static_cast<std::uint32_t>(row.number(3));
+      record.suspended_until_unix_ms = static_cast<std::int64_t>(row.number(4));
+    }
+  }
+
  private:
   Result<JobRecord> read_job(Database::Query& row) {
     JobRecord job;
@@ -252,7 +301,8 @@ class SqliteJournal final : public LabJournal {
     if (!row.is_null(9)) {
       GOBLIN_TRY(job.plan_state, checked(unseal(row.blob(9)), job.job));
     }
-    if (row.integer(6) < 0 || row.integer(6) > 3 || row.integer(10) < 1 || row.integer(10) > 6) {
+    if (row.integer(6) < 0 || row.integer(6) > kMostPolicy || row.integer(10) < 1 ||
+        row.integer(10) > 6) {
       return fail(database_->damaged("policy or state of job " + std::to_string(job.job)));
     }
     job.policy = static_cast<wire::Policy>(row.integer(6));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// What a lab node must still know after a crash: jobs, plans, accepted results, quarantines. SQLite
-// behind it (WAL, one writer). Calls block: make them from a worker thread; any one thread at a
-// time. A call that returns success is durable against a crash of the process; against a loss of
-// power as well when `synchronous` is full.
+// What a lab node must still know after a crash: jobs, plans, accepted results, quarantines, what
+// hosts have earned. SQLite behind it (WAL, one writer). Calls block: make them from a worker
+// thread; any one thread at a time. A call that returns success is durable against a crash of the
+// process; against a loss of power as well when `synchronous` is full.
 #pragma once
 
 #include <functional>
@@ -57,6 +57,14 @@ struct QuarantineRecord {
   std::string reason;
 };
 
+/// What is known of a host, whichever job it was.
+struct StandingRecord {
+  wire::Digest host;
+  std::uint64_t passed = 0;
+  std::uint32_t faults = 0, forgiven = 0;
+  std::int64_t suspended_until_unix_ms = 0;
+};
+
 class LabJournal {
  public:
   /// Makes or opens the data base. kUnsupported: written by a newer release (names both schema
@@ -78,6 +86,9 @@ class LabJournal {
   /// A recheck refused it.
   virtual Result<void> withdraw_accepted(std::uint64_t job, std::uint64_t task) = 0;
   virtual Result<void> record_quarantine(const QuarantineRecord& record) = 0;
+  /// One transaction for all; a record for a host that has one replaces it.
+  virtual Result<void> record_standings(const std::vector<StandingRecord>& records) = 0;
+  virtual Result<void> forget_standings(const std::vector<wire::Digest>& hosts) = 0;
   virtual Result<void> forget_job(std::uint64_t job) = 0;
 
   virtual Result<std::vector<JobRecord>> jobs() = 0;
@@ -90,6 +101,7 @@ class LabJournal {
   /// One of them; kNotFound when the task is not accepted.
   virtual Result<AcceptedRecord> accepted_task(std::uint64_t job, std::uint64_t task) = 0;
   virtual Result<std::vector<QuarantineRecord>> quarantines(std::uint64_t job) = 0;
+  virtual Result<std::vector<StandingRecord>> standings() = 0;
 };
 
 }  // namespace goblin::store

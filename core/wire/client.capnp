@@ -140,6 +140,9 @@ struct HostReport {
   quarantined @13 :Bool;
   reason @14 :Text;
   confirmed @15 :UInt64;
+  passed @16 :UInt64;
+  faults @17 :UInt32;
+  forgiven @18 :UInt32;
 }
 
 struct HostList {

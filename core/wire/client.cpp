@@ -140,6 +140,9 @@ GOBLIN_WIRE_STRUCT(HostReport) {
   GOBLIN_NUMBER(quarantined, Quarantined);
   GOBLIN_MESSAGE(reason, Reason);
   GOBLIN_NUMBER(confirmed, Confirmed);
+  GOBLIN_NUMBER(passed, Passed);
+  GOBLIN_NUMBER(faults, Faults);
+  GOBLIN_NUMBER(forgiven, Forgiven);
 }
 GOBLIN_WIRE_STRUCT(HostList) { GOBLIN_LIST(hosts, Hosts, kMaxHosts); }
 GOBLIN_WIRE_STRUCT(KindInfo) {

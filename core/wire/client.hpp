@@ -150,6 +150,9 @@ struct HostReport {
   bool quarantined = false;
   std::string reason;           ///< why it is quarantined, or why it is idle
   std::uint64_t confirmed = 0;  ///< results equal to another host's, which was accepted thereby
+  std::uint64_t passed = 0;     ///< found right by a check or a trusted host since its last fault
+  std::uint32_t faults = 0;     ///< wrong results, but for …
+  std::uint32_t forgiven = 0;   ///< … those that were forgiven
 };
 struct HostList {
   std::vector<HostReport> hosts;

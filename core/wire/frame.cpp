@@ -40,6 +40,7 @@ FrameCaps open_caps(FrameType type) {
     case FrameType::kBlobCredit:
     case FrameType::kBlobCancel:
     case FrameType::kCatalogGet:
+    case FrameType::kStanding:
       return {256, 0, true};
     case FrameType::kBlobData:
       return {256, kBlobChunkBytes, true};

@@ -54,6 +54,7 @@ enum class FrameType : std::uint16_t {
   kHandBack = 52,
   kHeartbeat = 53,
   kReleaseResults = 54,
+  kStanding = 55,
   // client ↔ lab node, and commands that ask a running daemon
   kRequest = 64,
   kReply = 65,

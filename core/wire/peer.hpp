@@ -195,6 +195,12 @@ struct Heartbeat {
 struct ReleaseResults {
   std::vector<std::uint64_t> leases;
 };
+/// Results of the host were wrong. Whoever runs it should know: memory, heat, overclocking.
+struct Standing {
+  std::uint32_t faults = 0;        ///< wrong results that were not made up for
+  std::uint32_t forgiven = 0;      ///< and those that were
+  std::uint64_t suspended_ms = 0;  ///< so long it gets no work of this lab node
+};
 
 // clang-format off
 #define GOBLIN_WIRE_PEER_MESSAGES(X) \
@@ -205,7 +211,7 @@ struct ReleaseResults {
   X(HostAssignments, host_assignments) X(CatalogGet, catalog_get) \
   X(Catalog, catalog) X(HostOffer, host_offer) X(Leases, leases) \
   X(Results, results) X(CancelLeases, cancel_leases) X(HandBack, hand_back) \
-  X(Heartbeat, heartbeat) X(ReleaseResults, release_results)
+  X(Heartbeat, heartbeat) X(ReleaseResults, release_results) X(Standing, standing)
 // clang-format on
 
 #define GOBLIN_WIRE_DECLARE(Type, name) \

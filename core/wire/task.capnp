@@ -92,3 +92,9 @@ struct Heartbeat {
 struct ReleaseResults {
   leases @0 :List(UInt64);
 }
+
+struct Standing {
+  faults @0 :UInt32;
+  forgiven @1 :UInt32;
+  suspendedMs @2 :UInt64;
+}

@@ -45,6 +45,11 @@ GOBLIN_WIRE_STRUCT(HandBack) {
 }
 GOBLIN_WIRE_STRUCT(Heartbeat) { GOBLIN_NUMBERS(running, Running, kMaxIds); }
 GOBLIN_WIRE_STRUCT(ReleaseResults) { GOBLIN_NUMBERS(leases, Leases, kMaxIds); }
+GOBLIN_WIRE_STRUCT(Standing) {
+  GOBLIN_NUMBER(faults, Faults);
+  GOBLIN_NUMBER(forgiven, Forgiven);
+  GOBLIN_NUMBER(suspended_ms, SuspendedMs);
+}
 
 }  // namespace goblin::wire::codec
 
@@ -56,4 +61,5 @@ GOBLIN_WIRE_DEFINE(CancelLeases, cancel_leases)
 GOBLIN_WIRE_DEFINE(HandBack, hand_back)
 GOBLIN_WIRE_DEFINE(Heartbeat, heartbeat)
 GOBLIN_WIRE_DEFINE(ReleaseResults, release_results)
+GOBLIN_WIRE_DEFINE(Standing, standing)
 }  // namespace goblin::wire

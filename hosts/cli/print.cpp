@@ -51,6 +51,9 @@ Fields fields_of(const wire::HostReport& h) {
       {"confirmed", std::to_string(h.confirmed)},
       {"refused", std::to_string(h.refused)},
       {"failed", std::to_string(h.failed)},
+      {"right since its last fault", std::to_string(h.passed)},
+      {"faults", std::to_string(h.faults)},
+      {"forgiven", std::to_string(h.forgiven)},
       {"quarantined", h.quarantined ? "yes" : "no"},
       {"reason", h.reason},
   };

@@ -27,15 +27,20 @@ Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& stag
       result_turns_(loop, kResultTurns, kResultTurns),
       removal_turns_(loop, kRemovalTurns, kRemovalTurns),
       hosts_changed_(loop),
+      standings_due_(loop),
       clock_(loop) {}
 
 Engine::~Engine() = default;
 
-void Engine::start() { loop_.spawn(run_clock()); }
+void Engine::start() {
+  loop_.spawn(run_clock());
+  loop_.spawn(keep_standings());
+}
 
 void Engine::shut_down() {
   stopped_ = true;
   clock_.set();
+  standings_due_.set();
   for (auto& [number, job] : jobs_) {
     job->ended = true;
     job->planner.reset();

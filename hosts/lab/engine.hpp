@@ -29,6 +29,7 @@
 #include "hosts/lab/job.hpp"
 #include "hosts/lab/job_spec.hpp"
 #include "hosts/lab/lease_frames.hpp"
+#include "hosts/lab/standings.hpp"
 #include "hosts/lab/turns.hpp"
 
 namespace goblin::lab {
@@ -65,6 +66,7 @@ class PluginSource {
 
 struct EngineOptions {
   scheduler::Config scheduler;
+  validation::Trust trust;                    ///< for policy adaptive
   plugin::RunnerOptions runner;               ///< program, backend, device; plugin is filled in
   net::Milliseconds plan_deadline{120'000};   ///< for one answer of a planner
   net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
@@ -184,6 +186,7 @@ class Engine {
   void on(const scheduler::ReleaseResult& action);
   void on(const scheduler::ForgetBytes& action);
   void on(const scheduler::Quarantine& action);
+  void on(const scheduler::StandingChanged& action);
   void on(const scheduler::Recheck& action);
   void on(const scheduler::Rerun& action);
   void on(const scheduler::Incident& action);
@@ -202,6 +205,10 @@ class Engine {
   scheduler::HostId id_of(const wire::Digest& pin);
   wire::Digest pin_of(scheduler::HostId host) const;
   void forget_hosts();
+  [[nodiscard]] Clocks clocks() const;
+  /// Writes what hosts have earned, now and then.
+  net::Task<void> keep_standings();
+  [[nodiscard]] validation::PolicySpec policy_of(const store::JobRecord& record) const;
 
   // engine_jobs.cpp
   net::Task<Result<std::shared_ptr<MappedRunner>>> start_runner(
@@ -312,6 +319,7 @@ class Engine {
   std::unordered_map<scheduler::HostId, HostEntry> hosts_;
   std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin
   std::map<wire::Digest, scheduler::HostId> host_ids_;
+  Standings standings_;
   struct KnownHost {
     wire::Digest pin;
     net::TimePoint left;
@@ -343,6 +351,7 @@ class Engine {
   /// making files for results, at removing files.
   Turns runner_turns_, disk_turns_, result_turns_, removal_turns_;
   net::Event hosts_changed_;
+  net::Event standings_due_;  ///< a fault: write at once
   net::Event clock_;
   bool pump_posted_ = false;
   bool stopped_ = false;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hosts/lab/engine.hpp"
+#include "hosts/link/clock.hpp"
 
 namespace goblin::lab {
 namespace {
@@ -80,6 +81,50 @@ Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& resul
 
 }  // namespace
 
+Clocks Engine::clocks() const { return {now(), link::unix_ms()}; }
+
+void Engine::on(const scheduler::StandingChanged& action) {
+  const auto pin = pin_of(action.host);
+  standings_.set(pin, action.standing, clocks());
+  if (!action.fault) {
+    return;
+  }
+  standings_due_.set();
+  const auto host = hosts_.find(action.host);
+  if (host == hosts_.end()) {
+    return;
+  }
+  wire::Standing told;
+  told.faults = action.standing.faults;
+  told.forgiven = action.standing.forgiven;
+  if (action.standing.suspended_until > now()) {
+    told.suspended_ms = (action.standing.suspended_until - now() + 999) / 1000;
+    logger_.warn("host " + pin.hex().substr(0, 16) + ": " + std::to_string(told.faults) +
+                 " results were wrong; it gets no work for " +
+                 std::to_string(told.suspended_ms / 1000) + " s");
+  }
+  host->second.port->send(net::make_frame(wire::FrameType::kStanding, told));
+}
+
+net::Task<void> Engine::keep_standings() {
+  constexpr net::Milliseconds kPause{1000};
+  while (!stopped_) {
+    standings_due_.reset();
+    (void)co_await standings_due_.wait_for(kPause);
+    auto due = standings_.take_due();
+    if (due.empty()) {
+      continue;
+    }
+    auto write = [due = std::move(due)](store::LabJournal& journal) {
+      return write_standings(journal, due);
+    };
+    const auto done = co_await with_journal(write);
+    if (!done) {
+      logger_.error("journal: what hosts have earned cannot be kept: " + done.error().message);
+    }
+  }
+}
+
 scheduler::HostId Engine::id_of(const wire::Digest& pin) {
   const auto [it, fresh] = host_ids_.emplace(pin, last_host_id_ + 1);
   if (fresh) {
@@ -123,6 +168,7 @@ void Engine::forget_hosts() {
     known_hosts_.erase(id);
     host_ids_.erase(pin);
     past_hosts_.erase(pin);
+    standings_.forget(pin, clocks());
   }
   forget_hosts_at_ = known_hosts_.size() + most / 8;
 }
@@ -146,6 +192,7 @@ scheduler::HostId Engine::host_joined(std::shared_ptr<HostPort> port,
   entry.group = group;
   hosts_.emplace(id, std::move(entry));
   scheduler_->host_joined(id, host_spec(capacity, state, trusted, group), now());
+  scheduler_->restore_standing(id, standings_.of(pin_of(id), clocks()), now());
   hosts_changed_.set();
   pump_soon();
   return id;

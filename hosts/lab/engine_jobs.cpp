@@ -7,8 +7,12 @@
 
 namespace goblin::lab {
 
+validation::PolicySpec Engine::policy_of(const store::JobRecord& record) const {
+  return {record.policy, record.replicas, options_.trust};
+}
+
 wire::Capacity Engine::capacity_now(const Job& job) const {
-  const scheduler::Cut cut = scheduler_->cut_now({job.record.policy, job.record.replicas});
+  const scheduler::Cut cut = scheduler_->cut_now(policy_of(job.record));
   wire::Capacity capacity;
   capacity.memory_bytes = cut.memory_bytes;
   capacity.min_memory_bytes = cut.min_memory_bytes;
@@ -155,8 +159,7 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
     co_return fail(Code::kCancelled, "the job has ended");
   }
   if (!job->scheduled) {
-    scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
-                        now());
+    scheduler_->add_job(number, policy_of(job->record), job->record.weight, now());
     job->scheduled = true;
   }
   co_return Result<void>{};
@@ -223,8 +226,7 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
     co_return fail(Code::kCancelled, "the job has ended");
   }
   // From here on nothing waits: the scheduler learns all of it before it acts.
-  scheduler_->add_job(number, {job->record.policy, job->record.replicas}, job->record.weight,
-                      now());
+  scheduler_->add_job(number, policy_of(job->record), job->record.weight, now());
   job->scheduled = true;
   for (const auto& record : *records) {
     scheduler_->restore_accepted(number, record.task, record.planned.flops, id_of(record.host));

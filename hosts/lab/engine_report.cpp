@@ -222,6 +222,10 @@ wire::HostList Engine::hosts() const {
         report.bytes_received += live->port->bytes_received();
         report.reason = counts.idle_reason;
       }
+      const auto standing = standings_.of(pin, clocks());
+      report.passed = standing.passed;
+      report.faults = standing.faults;
+      report.forgiven = standing.forgiven;
       add(std::move(report));
     }
   }

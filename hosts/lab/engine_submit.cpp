@@ -217,6 +217,9 @@ net::Task<Result<void>> Engine::restore() {
   if (!loaded) {
     co_return fail(std::move(loaded).error());
   }
+  auto standings = [](store::LabJournal& journal) { return journal.standings(); };
+  GOBLIN_CO_TRY(const std::vector<store::StandingRecord> known, co_await with_journal(standings));
+  standings_.restore(known);
   std::set<std::uint64_t> named;
   for (auto& one : *loaded) {
     const auto job = make_job();

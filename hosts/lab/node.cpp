@@ -55,7 +55,7 @@ class Node {
                                                     std::move(hooks), *plugin_cache_, logger_);
     plugins_ = std::make_unique<LinkPlugins>(*link_);
     EngineOptions engine = config_.engine;
-    engine.scheduler = with_secret_seed(engine.scheduler);
+    engine.scheduler = with_secret_choices(engine.scheduler);
     engine_ = std::make_unique<Engine>(loop_, *journal_, *staging_, *plugins_, std::move(engine),
                                        logger_);
     loop_.spawn(start());

@@ -65,6 +65,18 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
       reader.real("straggler.factor", scheduler.straggler_factor, {1.1, 1000.0});
   scheduler.max_attempts = static_cast<std::uint32_t>(
       reader.u64("tasks.max-attempts", scheduler.max_attempts, {1, 100}));
+  auto& trust = config.engine.trust;
+  trust.faulty = reader.real("trust.assumed-faulty", trust.faulty, {0.001, 0.49});
+  trust.target_error = reader.real("trust.target-error", trust.target_error, {1e-9, 0.1});
+  trust.floor = reader.real("trust.floor", trust.floor, {0.02, 1.0});
+  scheduler.forgive_after =
+      reader.u64("trust.forgive-after", scheduler.forgive_after, {100, 1'000'000'000});
+  scheduler.suspend_min =
+      1000ULL * static_cast<std::uint64_t>(
+                    reader
+                        .duration("trust.suspend", milliseconds(scheduler.suspend_min / 1000),
+                                  {milliseconds(0), milliseconds(604'800'000)})
+                        .count());
   config.log = link::read_log(reader, "lab", config.state_dir);
   GOBLIN_TRY_VOID(reader.finish());
   return config;

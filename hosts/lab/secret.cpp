@@ -3,8 +3,6 @@
 
 #include <sys/random.h>
 
-#include <cstring>
-
 namespace goblin::lab {
 
 std::array<std::uint8_t, 32> draw_seed() {
@@ -14,11 +12,21 @@ std::array<std::uint8_t, 32> draw_seed() {
   return seed;
 }
 
-scheduler::Config with_secret_seed(scheduler::Config config) {
-  do {
-    const auto bytes = draw_seed();
-    std::memcpy(&config.seed, bytes.data(), sizeof config.seed);
-  } while (config.seed == 0);
+scheduler::Config with_secret_choices(scheduler::Config config) {
+  // A call of the kernel for 32 numbers.
+  struct Buffer {
+    std::array<std::uint64_t, 32> numbers{};
+    std::size_t left = 0;
+  };
+  config.random = [buffer = Buffer()]() mutable {
+    if (buffer.left == 0) {
+      while (::getrandom(buffer.numbers.data(), sizeof buffer.numbers, 0) !=
+             static_cast<ssize_t>(sizeof buffer.numbers)) {
+      }
+      buffer.left = buffer.numbers.size();
+    }
+    return buffer.numbers[--buffer.left];
+  };
   return config;
 }
 

@@ -12,8 +12,8 @@ namespace goblin::lab {
 /// Fresh bytes of the kernel's generator: the seed of a check, drawn after the host has committed.
 std::array<std::uint8_t, 32> draw_seed();
 
-/// The same settings with a secret seed, never 0: numbers of leases, and which replica goes to
-/// which host, must not follow from anything that hosts know.
-scheduler::Config with_secret_seed(scheduler::Config config);
+/// The same settings with the kernel's generator: numbers of leases, which host computes a replica
+/// and which result is recomputed must not follow from anything that hosts know.
+scheduler::Config with_secret_choices(scheduler::Config config);
 
 }  // namespace goblin::lab

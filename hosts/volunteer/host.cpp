@@ -375,6 +375,11 @@ class Host {
     put("cache used", mib(cache_->used_bytes()));
     put("tasks computed", std::to_string(work_->counters().computed));
     put("tasks failed", std::to_string(work_->counters().failed));
+    for (const auto& [pin, lab] : labs_) {
+      if (const std::string wrong = standing_text(lab->standing()); !wrong.empty()) {
+        put("lab node " + pin.hex().substr(0, 16), wrong);
+      }
+    }
     put("tasks handed back", std::to_string(work_->counters().handed_back));
     put("compute seconds", std::to_string(work_->counters().compute_us / 1'000'000));
     put("bytes received", std::to_string(received));

@@ -112,6 +112,21 @@ net::Task<Result<void>> LabConnection::session() {
   }
 }
 
+std::string standing_text(const wire::Standing& standing) {
+  if (standing.faults + standing.forgiven == 0) {
+    return "";
+  }
+  std::string text =
+      std::to_string(standing.faults + standing.forgiven) + " results of this host were wrong";
+  if (standing.suspended_ms > 0) {
+    text +=
+        ", and it gets no work for " + std::to_string((standing.suspended_ms + 999) / 1000) + " s";
+  }
+  return text +
+         "; a computer that computes wrongly may have bad memory, be too hot or overclocked: "
+         "test it, or lend fewer threads";
+}
+
 Result<void> LabConnection::handle(net::Frame frame) {
   switch (frame.type) {
     case wire::FrameType::kLeases: {
@@ -133,6 +148,11 @@ Result<void> LabConnection::handle(net::Frame frame) {
         held_.release(lease);
       }
       work_.wake();
+      return {};
+    }
+    case wire::FrameType::kStanding: {
+      GOBLIN_TRY(standing_, wire::decode_standing(frame.message));
+      logger_.warn("lab node " + pin().hex().substr(0, 16) + ": " + standing_text(standing_));
       return {};
     }
     case wire::FrameType::kBlobGet:

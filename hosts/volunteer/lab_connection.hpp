@@ -10,6 +10,9 @@
 
 namespace goblin::volunteer {
 
+/// For people; empty where nothing was wrong.
+std::string standing_text(const wire::Standing& standing);
+
 class LabConnection final : public LabPort, public std::enable_shared_from_this<LabConnection> {
  public:
   LabConnection(net::Loop& loop, const HostConfig& config, Work& work,
@@ -27,6 +30,8 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   /// Tells the lab node what the host offers now.
   void send_offer();
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  /// What the lab node said last of wrong results.
+  [[nodiscard]] const wire::Standing& standing() const { return standing_; }
 
   [[nodiscard]] const wire::Digest& pin() const override { return assignment_.lab; }
   [[nodiscard]] bool is_open() const override { return exchange_ != nullptr; }
@@ -57,6 +62,7 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   wire::LabAssignment assignment_;
   std::function<wire::HostOffer()> offer_;
   log::Logger logger_;
+  wire::Standing standing_;
   net::TimePoint until_;
   std::shared_ptr<net::Channel> channel_;
   std::shared_ptr<net::BlobExchange> exchange_;  ///< refers to channel_

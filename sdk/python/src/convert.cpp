@@ -95,6 +95,9 @@ py::dict convert(const wire::HostReport& host) {
   out["confirmed"] = host.confirmed;
   out["refused"] = host.refused;
   out["failed"] = host.failed;
+  out["passed"] = host.passed;
+  out["faults"] = host.faults;
+  out["forgiven"] = host.forgiven;
   out["compute_us"] = host.compute_us;
   out["bytes_sent"] = host.bytes_sent;
   out["bytes_received"] = host.bytes_received;

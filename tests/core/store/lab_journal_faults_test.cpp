@@ -116,7 +116,7 @@ TEST(LabJournalFaults, NewerSchemaIsRefusedAndUntouched) {
   GOBLIN_EXPECT_CODE(Code::kUnsupported, refused);
   EXPECT_NE(refused.error().message.find("schema version 7"), std::string::npos)
       << refused.error().message;
-  EXPECT_NE(refused.error().message.find("up to 2"), std::string::npos);
+  EXPECT_NE(refused.error().message.find("up to 3"), std::string::npos);
   EXPECT_EQ(slurp(path), before);
 }
 

@@ -49,7 +49,7 @@ TEST(Request, Bounds) {
   request.body = submit;
   expect_refused(decode_request(encode(request)), "Submit.kind: 257 bytes, at most 256");
   submit.kind = "matmul/1";
-  submit.policy = static_cast<Policy>(4);
+  submit.policy = static_cast<Policy>(5);
   request.body = submit;
   expect_refused(decode_request(encode(request)), "Submit.policy: 4");
   submit.policy = Policy::kDefault;

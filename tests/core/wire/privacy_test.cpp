@@ -68,6 +68,7 @@ TEST(Privacy, MessagesAboutWorkHoldNumbersOnly) {
   expect_numbers_only<schema::HandBack>("HandBack");
   expect_numbers_only<schema::Heartbeat>("Heartbeat");
   expect_numbers_only<schema::ReleaseResults>("ReleaseResults");
+  expect_numbers_only<schema::Standing>("Standing");
   expect_numbers_only<schema::HostOffer>("HostOffer");
 }
 

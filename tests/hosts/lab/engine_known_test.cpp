@@ -48,6 +48,13 @@ class LossyJournal final : public store::LabJournal {
   Result<std::vector<store::QuarantineRecord>> quarantines(std::uint64_t job) override {
     return below_.quarantines(job);
   }
+  Result<void> record_standings(const std::vector<store::StandingRecord>& records) override {
+    return below_.record_standings(records);
+  }
+  Result<void> forget_standings(const std::vector<wire::Digest>& hosts) override {
+    return below_.forget_standings(hosts);
+  }
+  Result<std::vector<store::StandingRecord>> standings() override { return below_.standings(); }
 
  private:
   store::LabJournal& below_;

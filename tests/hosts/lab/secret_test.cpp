@@ -16,22 +16,24 @@ TEST(Secret, EverySeedIsAnother) {
   EXPECT_EQ(seeds.size(), 100u);
 }
 
-TEST(Secret, TheSchedulerGetsOneOfItsOwnAndKeepsItsSettings) {
+TEST(Secret, TheSchedulerChoosesByTheKernelsNumbersAndKeepsItsSettings) {
   scheduler::Config config;
   config.max_attempts = 7;
-  std::set<std::uint64_t> seeds{config.seed};
-  for (int i = 0; i < 100; ++i) {
-    const scheduler::Config made = with_secret_seed(config);
+  std::set<std::uint64_t> numbers;
+  for (int i = 0; i < 10; ++i) {
+    scheduler::Config made = with_secret_choices(config);
     EXPECT_EQ(made.max_attempts, 7u);
-    seeds.insert(made.seed);
+    for (int k = 0; k < 100; ++k) {
+      numbers.insert(made.random());
+    }
   }
-  EXPECT_EQ(seeds.size(), 101u);  // none is the default's
+  EXPECT_EQ(numbers.size(), 1000u);
 }
 
-/// What hosts see of the seed: the numbers of their leases.
+/// What hosts see of it: the numbers of their leases.
 TEST(Secret, LeasesOfTwoLabNodesHaveOtherNumbers) {
   const auto first_lease = [] {
-    const auto pure = scheduler::Scheduler::create(with_secret_seed({}));
+    const auto pure = scheduler::Scheduler::create(with_secret_choices({}));
     scheduler::HostSpec host;
     host.memory_bytes = 1u << 20;
     pure->add_job(1, {}, 1, 1);

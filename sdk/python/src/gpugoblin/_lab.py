@@ -93,10 +93,12 @@ class Lab:
         out : ndarray, memmap, path of a .npy file to make, or RawFile, optional
             Where the result goes, of its shape and dtype and apart from `a` and `b`; a file is
             written by the lab node itself.
-        policy : {"algebraic", "validator", "replicate"}, optional
+        policy : {"algebraic", "validator", "replicate", "adaptive"}, optional
             How every tile is checked. "algebraic", the default, is Freivalds' check and exact
             entries: what escapes lies below the bound of rounding, in few entries. "validator" and
-            "replicate" compare every bit of what others computed.
+            "replicate" compare every bit of what others computed. "adaptive" needs a validator,
+            which recomputes at least 2 % of the results; hosts that it has found right often
+            enough are believed in between (docs/validation.md).
         replicas : int, optional
             How many independent hosts must agree, 2 to 16, with ``policy="replicate"``;
             ``policy="replicate=3"`` says both.

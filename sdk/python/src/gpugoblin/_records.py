@@ -10,7 +10,7 @@ STATES = {1: "queued", 2: "running", 3: "finishing", 4: "done", 5: "failed", 6: 
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _DECIMAL = (("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15), ("E", 1e18))
 _OPEN = ("queued", "running", "finishing")
-POLICIES = {0: "default", 1: "algebraic", 2: "validator", 3: "replicate"}
+POLICIES = {0: "default", 1: "algebraic", 2: "validator", 3: "replicate", 4: "adaptive"}
 
 
 def size_text(count: int) -> str:
@@ -144,6 +144,9 @@ class HostInfo:
     confirmed: int  #: results equal to another host's, which was used; they count as checked, too
     refused: int
     failed: int
+    passed: int  #: results that a check or a trusted host found right, since the last wrong one
+    faults: int  #: wrong results at this lab node, those left out that …
+    forgiven: int  #: … were forgiven: rare, and from a host that was right for long
     compute_seconds: float
     bytes_sent: int
     bytes_received: int

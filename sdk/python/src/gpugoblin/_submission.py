@@ -16,10 +16,10 @@ from gpugoblin._errors import DTypeError, InvalidArgumentError
 from gpugoblin._records import KindInfo
 
 STAGED, FILE, BLOB = 1, 2, 3
-_POLICIES = {"default": 0, "algebraic": 1, "validator": 2, "replicate": 3}
+_POLICIES = {"default": 0, "algebraic": 1, "validator": 2, "replicate": 3, "adaptive": 4}
 _OPTIONS = ("policy", "replicas", "weight", "out")
 _OF_RESULT = ("timeout", "progress")
-_NAMED = ("algebraic", "validator", "replicate")
+_NAMED = ("algebraic", "validator", "replicate", "adaptive")
 
 
 def bytes_of(op: Operand) -> Any:
