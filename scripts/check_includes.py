@@ -84,7 +84,7 @@ LIBRARIES = (
     library("SQLite", r"sqlite3(ext)?\.h$", "core/store/", sealed=True),
     library("spdlog", r"(spdlog|fmt)/", "core/log/", sealed=True),
     library("libsodium", r"sodium(\.h$|/)", "core/trust/", sealed=True),
-    library("libseccomp", r"seccomp\.h$", "core/"),
+    library("libseccomp", r"seccomp\.h$", "core/jail/", sealed=True),
     library("CLI11", r"CLI/", "hosts/cli/"),
     library("toml++", r"toml(\+\+/|plusplus/|\.hpp$)", "hosts/common/"),
     library(

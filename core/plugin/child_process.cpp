@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "core/jail/sanitized.hpp"
 #include "core/plugin/runner_exit.hpp"
 
 namespace goblin::plugin {
@@ -54,6 +55,19 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
+/// A copy whose number is none that a child gets; none of none.
+Result<net::UniqueFd> above(const net::UniqueFd& fd) {
+  if (!fd) {
+    return net::UniqueFd();
+  }
+  net::UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kRunnerNoteFd + 1));
+  if (!copy) {
+    return fail(Code::kExhausted,
+                std::string("no descriptor left to start a runner: ") + std::strerror(errno));
+  }
+  return copy;
+}
+
 /// From what waitid fills in.
 ExitStatus exit_status(const siginfo_t& info) {
   return info.si_code == CLD_EXITED ? ExitStatus{info.si_status, 0} : ExitStatus{0, info.si_status};
@@ -64,17 +78,35 @@ ExitStatus exit_status(const siginfo_t& info) {
 Result<ChildProcess> ChildProcess::start(const Options& options) {
   SpawnPlan plan;
   auto* actions = &plan.actions;
-  ::posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-  if (options.output) {
-    ::posix_spawn_file_actions_adddup2(actions, options.output.get(), 1);
-    ::posix_spawn_file_actions_adddup2(actions, options.output.get(), 2);
+  // Out of the way of the numbers that the child gets.
+  GOBLIN_TRY(const net::UniqueFd output, above(options.output));
+  GOBLIN_TRY(const net::UniqueFd socket, above(options.socket));
+  GOBLIN_TRY(const net::UniqueFd note, above(options.note));
+  // Where writing to it is not allowed, what is written is lost as well.
+  net::UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nothing) {
+    nothing = net::UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  }
+  GOBLIN_TRY(const net::UniqueFd null, above(nothing));
+  if (!null) {
+    return fail(Code::kUnavailable, std::string("cannot open /dev/null: ") + std::strerror(errno));
+  }
+  ::posix_spawn_file_actions_adddup2(actions, null.get(), 0);
+  if (output) {
+    ::posix_spawn_file_actions_adddup2(actions, output.get(), 1);
+    ::posix_spawn_file_actions_adddup2(actions, output.get(), 2);
   } else {
-    ::posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
+    ::posix_spawn_file_actions_adddup2(actions, null.get(), 1);
     if (!options.show_stderr) {
-      ::posix_spawn_file_actions_addopen(actions, 2, "/dev/null", O_WRONLY, 0);
+      ::posix_spawn_file_actions_adddup2(actions, null.get(), 2);
     }
   }
-  ::posix_spawn_file_actions_adddup2(actions, options.socket.get(), kRunnerSocketFd);
+  if (socket) {
+    ::posix_spawn_file_actions_adddup2(actions, socket.get(), kRunnerSocketFd);
+  }
+  if (note) {
+    ::posix_spawn_file_actions_adddup2(actions, note.get(), kRunnerNoteFd);
+  }
   sigset_t none;
   sigset_t all;
   ::sigemptyset(&none);
@@ -113,7 +145,7 @@ ChildProcess::~ChildProcess() {
   if (pid_ == 0 || status_) {
     return;
   }
-  signal(SIGKILL);
+  kill();
   siginfo_t info{};
   while (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED) != 0 && errno == EINTR) {
   }
@@ -134,6 +166,19 @@ std::optional<ExitStatus> ChildProcess::poll() {
   ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED);
   status_ = exit_status(info);
   return status_;
+}
+
+void ChildProcess::kill() const {
+  if (pid_ == 0 || status_) {
+    return;
+  }
+  if constexpr (jail::kSanitized) {
+    signal(SIGKILL);  // there is no spawner
+    return;
+  }
+  // Killed at once, a spawner could not reap what it started. It runs no code of plugins.
+  ::kill(pid_, SIGTERM);
+  ::kill(pid_, SIGCONT);
 }
 
 void ChildProcess::signal(int number) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// A child process with its own process group, killed and reaped for certain. For this folder's
+// A runner as a child process with its own process group, killed and reaped for certain. The child
+// is the runner's spawner (core/jail/spawner.hpp), which ends as the runner does. For this folder's
 // .cpp files and tests only.
 #pragma once
 
@@ -27,14 +28,15 @@ class ChildProcess {
   struct Options {
     std::string program;
     std::vector<std::string> arguments;
-    net::UniqueFd socket;  ///< becomes descriptor 3
+    net::UniqueFd socket;  ///< becomes descriptor 3; may be none
+    net::UniqueFd note;    ///< becomes descriptor 4; may be none
     net::UniqueFd output;  ///< becomes its standard output and error; none: what it says is lost
     bool show_stderr = false;
   };
   /// kNotFound or kUnavailable when the program cannot be started. The environment is empty but for
   /// LC_ALL=C (and what sanitizers read).
   static Result<ChildProcess> start(const Options& options);
-  /// Kills the group and waits: a killed process ends soon.
+  /// Kills and waits: a killed process ends soon.
   ~ChildProcess();
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
@@ -44,7 +46,9 @@ class ChildProcess {
   [[nodiscard]] int pidfd() const { return pidfd_.get(); }
   /// Reaps it if it has ended.
   std::optional<ExitStatus> poll();
-  /// To every process of the group. Nothing once reaped.
+  /// Has the spawner kill the runner, and end then. Nothing once reaped.
+  void kill() const;
+  /// SIGSTOP or SIGCONT, to every process of the group. Nothing once reaped.
   void signal(int number) const;
 
  private:

@@ -2,10 +2,12 @@
 #include "core/plugin/runner_client.hpp"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -29,6 +31,8 @@ using wire::FrameType;
 
 // A runner that has closed its socket but does not end is killed after so long.
 constexpr Milliseconds kEnd{2'000};
+// How often a runner that works is looked at.
+constexpr Milliseconds kLook{250};
 
 /// Of an end of the socket that is not ours: the runner's own code never closes it. It is seen
 /// here, or by the runner, whichever looks first.
@@ -39,8 +43,16 @@ std::string signal_text(int number) {
   return "signal " + std::to_string(number) + " (" + (text == nullptr ? "unknown" : text) + ")";
 }
 
-/// What an end that we did not ask for means.
-Error explain(const ExitStatus& status) {
+/// What an end that we did not ask for means. `note`: what the spawner wrote.
+Error explain(const ExitStatus& status, const std::string& note) {
+  if (status.signal == 0 && status.code == kRunnerForbidden) {
+    return {Code::kInternal, "the plugin asked the kernel for '" + note +
+                                 "', which the jail forbids, so its runner was killed"};
+  }
+  if (status.signal == SIGSYS) {
+    return {Code::kInternal,
+            "the plugin asked the kernel for what the jail forbids, so its runner was killed"};
+  }
   if (status.signal == SIGKILL) {
     return {Code::kExhausted,
             "the runner was killed by the system, most likely because the machine ran out of "
@@ -58,7 +70,7 @@ Error explain(const ExitStatus& status) {
     case kRunnerMemory:
       return {Code::kExhausted, "the runner ran out of memory: offer more, or make tasks smaller"};
     case kRunnerConfine:
-      return {Code::kUnavailable, "the runner could not confine itself, so it loaded nothing"};
+      return {Code::kUnavailable, note.empty() ? "the runner cannot confine itself" : note};
     case kRunnerProtocol:
       return {Code::kInternal,
               "the runner was sent what it does not understand: install it and this daemon from "
@@ -70,6 +82,53 @@ Error explain(const ExitStatus& status) {
                                    std::to_string(status.code) +
                                    ": it must return or throw instead"};
   }
+}
+
+/// What the spawner wrote, if anything.
+std::string read_note(const net::UniqueFd& file) {
+  std::array<char, 4096> text{};
+  const ssize_t n = ::pread(file.get(), text.data(), text.size(), 0);
+  return {text.data(), n > 0 ? static_cast<std::size_t>(n) : 0};
+}
+
+struct ProcessUsage {
+  RunnerUsage usage;
+  std::uint32_t threads = 0;
+};
+
+/// Zeroes when there is no such process.
+ProcessUsage read_usage(pid_t pid) {
+  ProcessUsage read;
+  if (pid <= 0) {
+    return read;
+  }
+  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) {
+    return read;
+  }
+  char line[1024];
+  const std::size_t n = std::fread(line, 1, sizeof line - 1, file);
+  std::fclose(file);
+  line[n] = '\0';
+  // Fields after the name, which may hold anything: state is the third, utime the 14th.
+  const char* rest = std::strrchr(line, ')');
+  unsigned long long user = 0;
+  unsigned long long system = 0;
+  unsigned threads = 0;
+  long long pages = 0;
+  if (rest != nullptr &&
+      std::sscanf(rest + 1,
+                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %u %*d "
+                  "%*u %*u %lld",
+                  &user, &system, &threads, &pages) == 4) {
+    const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    read.usage.cpu_us = (user + system) * 1'000'000 / ticks;
+    read.usage.resident_bytes =
+        static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    read.threads = threads;
+  }
+  return read;
 }
 
 struct Request {
@@ -90,9 +149,11 @@ struct Request {
 }  // namespace
 
 struct RunnerClient::State {
-  State(net::Loop& on, ChildProcess process, std::unique_ptr<net::Channel> socket)
+  State(net::Loop& on, ChildProcess process, net::UniqueFd file,
+        std::unique_ptr<net::Channel> socket)
       : loop(on),
         child(std::move(process)),
+        note(std::move(file)),
         channel(std::move(socket)),
         requests(on),
         ended(on),
@@ -100,6 +161,9 @@ struct RunnerClient::State {
 
   net::Loop& loop;
   ChildProcess child;
+  net::UniqueFd note;  ///< where the spawner writes
+  pid_t pid = 0;       ///< of the runner itself; 0: not known yet
+  std::uint32_t most_threads = 0;
   std::unique_ptr<net::Channel> channel;
   net::Queue<std::shared_ptr<Request>> requests;
   net::Event ended;             ///< the process has been reaped, and `error` says why
@@ -121,7 +185,7 @@ struct RunnerClient::State {
     if (!error) {
       error = std::move(why);
     }
-    child.signal(SIGKILL);
+    child.kill();
     deadline_changed.set();
   }
   void arm(Milliseconds deadline, std::string what) {
@@ -188,7 +252,7 @@ struct RunnerClient::State {
       }
       if (const auto status = self->child.poll()) {
         if (!self->error) {
-          self->error = explain(*status);
+          self->error = explain(*status, read_note(self->note));
         }
         break;
       }
@@ -197,7 +261,8 @@ struct RunnerClient::State {
     self->deadline_changed.set();
   }
 
-  /// Kills the runner when a request takes too long.
+  /// Kills the runner when a request takes too long, or it has too many threads where nobody else
+  /// counts them.
   static Task<void> watch_deadline(std::shared_ptr<State> self) {
     while (!self->ended.is_set() && !self->closing) {
       self->deadline_changed.reset();
@@ -212,7 +277,14 @@ struct RunnerClient::State {
                                             "killed"});
         continue;
       }
-      co_await self->deadline_changed.wait_for(std::chrono::ceil<Milliseconds>(left));
+      if (const auto threads = read_usage(self->pid).threads; threads > self->most_threads) {
+        self->kill({Code::kExhausted,
+                    "the plugin has " + std::to_string(threads) + " threads, and may have " +
+                        std::to_string(self->most_threads) + ": its runner was killed"});
+        continue;
+      }
+      co_await self->deadline_changed.wait_for(
+          std::min(kLook, std::chrono::ceil<Milliseconds>(left)));
     }
   }
 
@@ -267,6 +339,16 @@ Result<std::pair<net::UniqueFd, net::UniqueFd>> make_sockets() {
   return pair;
 }
 
+/// A file without a name for the spawner's last words.
+Result<net::UniqueFd> make_note() {
+  net::UniqueFd file(::memfd_create("goblin-note", MFD_CLOEXEC));
+  if (!file) {
+    return fail(Code::kExhausted,
+                std::string("cannot make a file for a runner: ") + std::strerror(errno));
+  }
+  return file;
+}
+
 Result<net::UniqueFd> duplicate(int fd) {
   const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   if (copy < 0) {
@@ -307,7 +389,12 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
   ChildProcess::Options how;
   how.program = options.runner;
   how.arguments = {"--nice", std::to_string(options.nice), "--parent", std::to_string(::getpid())};
+  for (const jail::Layer layer : options.require) {
+    how.arguments.insert(how.arguments.end(), {"--require", std::string(jail::name(layer))});
+  }
   how.socket = std::move(sockets.second);
+  GOBLIN_CO_TRY(how.note, make_note());
+  GOBLIN_CO_TRY(net::UniqueFd note, duplicate(how.note.get()));
   how.show_stderr = options.show_stderr;
   net::UniqueFd output;
   if (options.output) {
@@ -324,7 +411,8 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
   GOBLIN_CO_TRY(auto channel, net::adopt_unix(loop, std::move(sockets.first)));
   channel->set_state(wire::PeerState::kOpen);
   channel->set_limits({.idle = Milliseconds(0)});
-  auto state = std::make_shared<State>(loop, std::move(child), std::move(channel));
+  auto state = std::make_shared<State>(loop, std::move(child), std::move(note), std::move(channel));
+  state->most_threads = most_threads(options.threads);
   // From here on every way out kills and reaps the child.
   std::unique_ptr<RunnerClient> client(new RunnerClient(state));
   loop.spawn(State::watch_exit(state));
@@ -342,6 +430,7 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
                        std::to_string(GOBLIN_ABI_MAJOR) + "." + std::to_string(GOBLIN_ABI_MINOR) +
                        ": install both from one version");
   }
+  state->pid = static_cast<pid_t>(hello.pid);
   wire::RunnerLoad request;
   request.backend = options.backend;
   request.device = options.device;
@@ -364,7 +453,7 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
 
 const std::vector<wire::KindDescription>& RunnerClient::kinds() const { return state_->kinds; }
 const std::string& RunnerClient::device() const { return state_->device; }
-int RunnerClient::pid() const { return state_->child.pid(); }
+int RunnerClient::pid() const { return state_->pid; }
 bool RunnerClient::alive() const { return !state_->error && !state_->ended.is_set(); }
 
 Task<Error> RunnerClient::exited() {
@@ -441,35 +530,7 @@ void RunnerClient::resume() {
 }
 
 RunnerUsage RunnerClient::usage() const {
-  RunnerUsage usage;
-  if (state_->ended.is_set()) {
-    return usage;
-  }
-  const std::string path = "/proc/" + std::to_string(pid()) + "/stat";
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) {
-    return usage;
-  }
-  char line[1024];
-  const std::size_t n = std::fread(line, 1, sizeof line - 1, file);
-  std::fclose(file);
-  line[n] = '\0';
-  // Fields after the name, which may hold anything: state is the third, utime the 14th.
-  const char* rest = std::strrchr(line, ')');
-  unsigned long long user = 0;
-  unsigned long long system = 0;
-  long long pages = 0;
-  if (rest != nullptr &&
-      std::sscanf(rest + 1,
-                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d "
-                  "%*u %*u %lld",
-                  &user, &system, &pages) == 3) {
-    const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-    usage.cpu_us = (user + system) * 1'000'000 / ticks;
-    usage.resident_bytes =
-        static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  }
-  return usage;
+  return state_->ended.is_set() ? RunnerUsage() : read_usage(state_->pid).usage;
 }
 
 }  // namespace goblin::plugin

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/jail/layers.hpp"
 #include "core/net/loop.hpp"
 #include "core/net/unique_fd.hpp"
 #include "core/plugin/output_lines.hpp"
@@ -19,15 +20,16 @@
 namespace goblin::plugin {
 
 struct RunnerOptions {
-  std::string runner;              ///< path of the program goblin-runner
-  std::string backend;             ///< path of the backend's library
-  std::string device;              ///< name of its device; empty: the best
-  std::uint32_t threads = 1;       ///< for execute and check
-  std::uint64_t memory_bytes = 0;  ///< private memory of plugin and backend; 0: no cap. Mapped
-                                   ///< segments come on top: subtract what you map.
-  int nice = 0;                    ///< added to the daemon's own niceness
-  int plugin_fd = -1;              ///< sealed memfd (sealed_file.hpp); borrowed until start() ends
-  bool show_stderr = false;        ///< let the plugin write to the daemon's stderr
+  std::string runner;                ///< path of the program goblin-runner
+  std::string backend;               ///< path of the backend's library
+  std::string device;                ///< name of its device; empty: the best
+  std::uint32_t threads = 1;         ///< for execute and check
+  std::uint64_t memory_bytes = 0;    ///< private memory of plugin and backend; 0: no cap. Mapped
+                                     ///< segments come on top: subtract what you map.
+  std::vector<jail::Layer> require;  ///< layers of its jail that there must be
+  int nice = 0;                      ///< added to the daemon's own niceness
+  int plugin_fd = -1;        ///< sealed memfd (sealed_file.hpp); borrowed until start() ends
+  bool show_stderr = false;  ///< let the plugin write to the daemon's stderr
   /// Gets what the plugin prints to its standard output and error, line by line and bounded
   /// (output_lines.hpp), on the loop's thread, perhaps after the client's end; none: that is lost.
   OutputLine output;
@@ -56,14 +58,14 @@ class RunnerClient {
   /// be used (kUnsupported for an ABI, kCorrupt for a damaged file, …).
   static net::Task<Result<std::unique_ptr<RunnerClient>>> start(net::Loop& loop,
                                                                 const RunnerOptions& options);
-  /// Kills the runner and all it started.
+  /// Has the runner killed.
   ~RunnerClient();
   RunnerClient(const RunnerClient&) = delete;
   RunnerClient& operator=(const RunnerClient&) = delete;
 
   [[nodiscard]] const std::vector<wire::KindDescription>& kinds() const;
   [[nodiscard]] const std::string& device() const;
-  [[nodiscard]] int pid() const;
+  [[nodiscard]] int pid() const;  ///< of the runner itself, not of its spawner
   [[nodiscard]] bool alive() const;
   /// Completes when the runner is gone; why.
   net::Task<Error> exited();

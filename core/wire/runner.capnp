@@ -10,6 +10,7 @@ $Cxx.namespace("goblin::wire::schema");
 struct RunnerHello {
   abiMajor @0 :UInt32;
   abiMinor @1 :UInt32;
+  pid @2 :UInt32;
 }
 
 struct RunnerLoad {

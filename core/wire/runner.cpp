@@ -9,6 +9,7 @@ namespace goblin::wire::codec {
 GOBLIN_WIRE_STRUCT(RunnerHello) {
   GOBLIN_NUMBER(abi_major, AbiMajor);
   GOBLIN_NUMBER(abi_minor, AbiMinor);
+  GOBLIN_NUMBER(pid, Pid);
 }
 GOBLIN_WIRE_STRUCT(RunnerLoad) {
   GOBLIN_TEXT(backend, Backend, kMaxPathBytes);

@@ -14,6 +14,7 @@ namespace goblin::wire {
 struct RunnerHello {
   std::uint32_t abi_major = 0;
   std::uint32_t abi_minor = 0;
+  std::uint32_t pid = 0;  ///< of the runner, as its daemon sees it: the daemon's child is a spawner
 };
 
 /// Loads the plugin whose sealed memfd comes with the frame. Once per runner.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <set>
 
+#include "core/plugin/jail_probe.hpp"
 #include "hosts/lab/admission.hpp"
 #include "hosts/lab/client_session.hpp"
 #include "hosts/lab/host_session.hpp"
@@ -313,6 +314,7 @@ class Node {
 Result<void> run_lab(const LabConfig& config) {
   GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "lab"));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
+  GOBLIN_TRY_VOID(plugin::expect_jail(config.engine.runner));
   // Enough workers that a journal write need not wait for large arrays to be hashed.
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(6));
   Node node(config, *loop, logger);

@@ -187,6 +187,13 @@ plugin::RunnerOptions read_runner(hosts::ConfigReader& reader) {
   const std::string libdir = reader.string("libdir", "");
   const std::string backend = reader.string("runner.backend", "cpu");
   options.device = reader.string("runner.device", "");
+  for (const std::string& name : reader.list("jail.require", {})) {
+    if (auto layer = jail::parse_layer(name)) {
+      options.require.push_back(*layer);
+    } else {
+      reader.complain("jail.require", layer.error().message);
+    }
+  }
   auto installation = hosts::Installation::locate(libdir);
   if (!installation) {
     reader.complain("libdir", installation.error().message);

@@ -43,7 +43,8 @@ Result<Endpoint> parse_endpoint(const std::string& address, std::uint16_t defaul
 /// "coordinator.address" ("name:port") and "coordinator.pin".
 Endpoint read_coordinator(hosts::ConfigReader& reader);
 
-/// "libdir", "runner.backend", "runner.device": program and backend of runners.
+/// "libdir", "runner.backend", "runner.device", "jail.require": program, backend and jail of
+/// runners.
 plugin::RunnerOptions read_runner(hosts::ConfigReader& reader);
 
 }  // namespace goblin::link

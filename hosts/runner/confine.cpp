@@ -1,31 +1,19 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/runner/confine.hpp"
 
-#include <fcntl.h>
 #include <pthread.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cfenv>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
-#include "core/plugin/runner_exit.hpp"
+#include "core/jail/sanitized.hpp"
 
 namespace goblin::runner {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Sanitizers reserve terabytes, trace their own process and print what they find.
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 constexpr std::size_t kThreadStack = std::size_t{2} << 20;
 
@@ -59,51 +47,7 @@ std::uint64_t data_bytes() {
   return kib * 1024;
 }
 
-/// Best effort: without it the system may pick another process when memory runs out.
-void volunteer_for_the_oom_killer() {
-  const int fd = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    [[maybe_unused]] const ssize_t n = ::write(fd, "1000", 4);
-    ::close(fd);
-  }
-}
-
 }  // namespace
-
-Result<void> confine(const Confinement& options) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
-    return refused("PR_SET_PDEATHSIG");
-  }
-  // The parent may have died before that took effect.
-  if (options.parent != 0 && ::getppid() != options.parent) {
-    return fail(Code::kUnavailable, "the daemon that started this runner is gone");
-  }
-  if (::close_range(plugin::kRunnerSocketFd + 1, ~0u, 0) != 0) {
-    return refused("close_range");
-  }
-  volunteer_for_the_oom_killer();
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-    return refused("PR_SET_NO_NEW_PRIVS");
-  }
-  GOBLIN_TRY_VOID(limit(RLIMIT_CORE, 0, "RLIMIT_CORE"));
-  // A core_pattern that is a pipe ignores RLIMIT_CORE; a process that is not dumpable leaves no
-  // image of the researcher's data anywhere, and no other process of this user reads it.
-  if (!kSanitized && ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
-    return refused("PR_SET_DUMPABLE");
-  }
-  if (options.nice != 0) {
-    errno = 0;
-    if (::nice(options.nice) == -1 && errno != 0) {
-      return refused("nice " + std::to_string(options.nice));
-    }
-  }
-  if (::chdir("/") != 0) {
-    return refused("chdir");
-  }
-  ::umask(077);
-  reset_float_environment();
-  return {};
-}
 
 Result<void> cap_memory(std::uint64_t bytes, std::uint32_t threads) {
   pthread_attr_t attributes;
@@ -115,7 +59,7 @@ Result<void> cap_memory(std::uint64_t bytes, std::uint32_t threads) {
     errno = error;
     return refused("the size of threads' stacks");
   }
-  if (bytes == 0 || kSanitized) {
+  if (bytes == 0 || jail::kSanitized) {
     return {};
   }
   const std::uint64_t own = data_bytes() + kThreadStack * (std::uint64_t{threads} + 1);

@@ -10,9 +10,12 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include "core/jail/attempts.hpp"
+#include "core/jail/jail.hpp"
 #include "core/plugin/runner_exit.hpp"
 #include "hosts/runner/confine.hpp"
 #include "hosts/runner/session.hpp"
@@ -89,22 +92,19 @@ void read_frames(Socket& socket, Inbox& inbox, Cancellation& cancellation) {
   }
 }
 
-void serve() {
+void serve(jail::Jail& jail) {
   Socket socket(plugin::kRunnerSocketFd);
   Inbox inbox;
   Cancellation cancellation;
-  if (auto sent = socket.send(wire::FrameType::kRunnerHello,
-                              encode(wire::RunnerHello{GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR}));
+  if (auto sent =
+          socket.send(wire::FrameType::kRunnerHello,
+                      encode(wire::RunnerHello{GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR,
+                                               static_cast<std::uint32_t>(jail.pid_outside())}));
       !sent) {
     leave_socket(sent.error());
   }
-  std::thread(read_frames, std::ref(socket), std::ref(inbox), std::ref(cancellation)).detach();
-  Session session(cancellation);
-  for (;;) {
-    Incoming frame = inbox.pop();
-    if (has_answer(frame.type)) {
-      ++cancellation.running;
-    }
+  Session session(cancellation, [&jail](std::uint32_t threads) { return jail.close(threads); });
+  const auto handle = [&](Incoming frame) {
     const auto answer = session.handle(std::move(frame));
     std::fflush(stdout);  // a runner ends without notice, and what a plugin printed is for a log
     if (!answer) {
@@ -115,28 +115,103 @@ void serve() {
         leave_socket(sent.error());
       }
     }
+  };
+  // The jail is closed on the way, which takes a single thread.
+  auto load = socket.receive();
+  if (!load) {
+    leave_socket(load.error());
+  }
+  handle(std::move(*load));
+  std::thread(read_frames, std::ref(socket), std::ref(inbox), std::ref(cancellation)).detach();
+  for (;;) {
+    Incoming frame = inbox.pop();
+    if (has_answer(frame.type)) {
+      ++cancellation.running;
+    }
+    handle(std::move(frame));
   }
 }
 
-/// --nice N --parent PID
-bool parse(int argc, char** argv, Confinement& out) {
-  for (int i = 1; i + 1 < argc; i += 2) {
+/// For daemons and `goblin doctor`: closes a jail, tries to get out, and prints what came of it.
+/// core/plugin/jail_probe.cpp reads that.
+[[noreturn]] void probe(Result<jail::Jail> jail) {
+  constexpr std::uint32_t kThreads = 8;
+  const Result<void> closed = jail ? jail->close(kThreads) : fail(jail.error());
+  if (jail) {
+    std::fputs(jail->report().text().c_str(), stdout);
+  }
+  if (jail && jail->report().left_out.empty()) {
+    for (const std::string& escape : jail::attempt_escapes()) {
+      std::printf("escaped\t%s\n", escape.c_str());
+    }
+  }
+  if (!closed) {
+    std::printf("refused\t%s\n", closed.error().message.c_str());
+  }
+  std::fflush(stdout);
+  leave(0, "");
+}
+
+struct Options {
+  jail::Policy policy;
+  bool probe = false;
+};
+
+/// --probe, or --nice N and --parent PID; --require LAYER and --cgroup DIRECTORY, any number.
+bool parse(int argc, char** argv, Options& out) {
+  int i = 1;
+  for (; i < argc; ++i) {
     const std::string_view name(argv[i]);
-    const std::string_view text(argv[i + 1]);
+    if (name == "--probe") {
+      out.probe = true;
+      continue;
+    }
+    if (++i == argc) {
+      return false;
+    }
+    const std::string_view text(argv[i]);
+    if (name == "--require") {
+      auto layer = jail::parse_layer(text);
+      if (!layer) {
+        return false;
+      }
+      out.policy.require.push_back(*layer);
+      continue;
+    }
+    if (name == "--cgroup") {
+      out.policy.cgroups.emplace_back(text);
+      continue;
+    }
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) {
       return false;
     }
     if (name == "--nice") {
-      out.nice = value;
+      out.policy.nice = value;
     } else if (name == "--parent") {
-      out.parent = value;
+      out.policy.parent = value;
     } else {
       return false;
     }
   }
-  return argc % 2 == 1;
+  return true;
+}
+
+/// A probe has no daemon, but what is opened later must not get these numbers.
+void stand_in_for_daemon() {
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (const int fd : {plugin::kRunnerSocketFd, plugin::kRunnerNoteFd}) {
+    if (nothing != fd) {
+      ::dup3(nothing, fd, O_CLOEXEC);
+    }
+  }
+}
+
+bool has_socket() {
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(plugin::kRunnerSocketFd, SOL_SOCKET, SO_TYPE, &type, &size) == 0;
 }
 
 }  // namespace
@@ -144,20 +219,31 @@ bool parse(int argc, char** argv, Confinement& out) {
 
 int main(int argc, char** argv) {
   using namespace goblin;
-  runner::Confinement options;
-  int type = 0;
-  socklen_t size = sizeof type;
-  if (!runner::parse(argc, argv, options) ||
-      ::getsockopt(plugin::kRunnerSocketFd, SOL_SOCKET, SO_TYPE, &type, &size) != 0) {
+  runner::Options options;
+  if (!runner::parse(argc, argv, options) || (!options.probe && !runner::has_socket())) {
     runner::leave(plugin::kRunnerUsage, "started by the daemons of GPU Goblin, not by hand");
   }
+  jail::Policy& policy = options.policy;
+  policy.last_fd = plugin::kRunnerSocketFd;
+  policy.note = plugin::kRunnerNoteFd;
+  policy.forbidden_exit = plugin::kRunnerForbidden;
   ::fcntl(plugin::kRunnerSocketFd, F_SETFD, FD_CLOEXEC);
-  if (auto confined = runner::confine(options); !confined) {
-    runner::leave(plugin::kRunnerConfine, confined.error().message);
+  if (options.probe) {
+    runner::stand_in_for_daemon();
   }
+  auto jail = jail::Jail::enter(policy);
+  if (options.probe) {
+    runner::probe(std::move(jail));
+  }
+  if (!jail) {
+    const std::string& why = jail.error().message;
+    [[maybe_unused]] const auto n = ::pwrite(plugin::kRunnerNoteFd, why.data(), why.size(), 0);
+    runner::leave(plugin::kRunnerConfine, why);
+  }
+  runner::reset_float_environment();
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
-    runner::serve();
+    runner::serve(*jail);
   } catch (const std::bad_alloc&) {
     runner::leave(plugin::kRunnerMemory, "no memory left");
   }

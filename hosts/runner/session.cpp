@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "core/plugin/describe.hpp"
+#include "core/plugin/runner_exit.hpp"
 #include "goblin/tensor.hpp"
 #include "hosts/runner/call.hpp"
 
@@ -188,6 +189,7 @@ wire::RunnerLoaded Session::load(const wire::RunnerLoad& request,
     threads_ = request.threads;
     GOBLIN_TRY_VOID(cap_memory(request.memory_bytes, threads_));
     GOBLIN_TRY(backend_, plugin::BackendLibrary::load(request.backend, request.device));
+    GOBLIN_TRY_VOID(close_jail_(plugin::most_threads(threads_)));
     GOBLIN_TRY(plugin_, plugin::PluginLibrary::load(fds[0].get()));
     return {};
   };

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -36,7 +37,10 @@ struct Answer {
 /// Work thread only.
 class Session {
  public:
-  explicit Session(const Cancellation& cancellation) : cancellation_(cancellation) {}
+  /// Between the installation's backend and the plugin; the most threads that there may be.
+  using CloseJail = std::function<Result<void>(std::uint32_t threads)>;
+  Session(const Cancellation& cancellation, CloseJail close_jail)
+      : cancellation_(cancellation), close_jail_(std::move(close_jail)) {}
   /// The answer, if the request has one. An error means that the parent broke the protocol.
   Result<std::optional<Answer>> handle(Incoming frame);
 
@@ -62,6 +66,7 @@ class Session {
   [[nodiscard]] goblin_exec_v1 exec() const;
 
   const Cancellation& cancellation_;
+  CloseJail close_jail_;
   std::optional<plugin::PluginLibrary> plugin_;
   std::optional<plugin::BackendLibrary> backend_;
   std::uint32_t threads_ = 1;

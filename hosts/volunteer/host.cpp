@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/plugin/jail_probe.hpp"
 #include "hosts/link/control_server.hpp"
 #include "hosts/link/coordinator_link.hpp"
 #include "hosts/link/read_config.hpp"
@@ -409,6 +410,7 @@ class Host {
 Result<void> run_host(const HostConfig& config) {
   GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "host"));
   GOBLIN_TRY(log::Logger logger, log::Logger::create("host", config.log));
+  GOBLIN_TRY_VOID(plugin::expect_jail(config.runner));
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
   Host host(config, *loop, logger);
   GOBLIN_TRY_VOID(host.open());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // A plugin that does wrong whatever its parameter "mode" says, and doubles a vector otherwise.
-#include <dirent.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -45,15 +45,11 @@ int (*volatile go_down)(volatile int*) = descend;
 }
 
 double count_descriptors() {
-  DIR* directory = ::opendir("/proc/self/fd");
-  if (directory == nullptr) {
-    return -1;
+  constexpr int kMost = 1024;
+  double count = 0;
+  for (int fd = 0; fd < kMost; ++fd) {
+    count += ::fcntl(fd, F_GETFD) != -1;
   }
-  double count = -1;  // the directory itself
-  while (const dirent* entry = ::readdir(directory)) {
-    count += entry->d_name[0] != '.';
-  }
-  ::closedir(directory);
   return count;
 }
 

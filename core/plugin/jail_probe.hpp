@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+// What jail a runner would get on this machine: one is started, closes its jail, tries to get out,
+// and tells. Nothing is loaded into it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/jail/layers.hpp"
+#include "core/plugin/runner_client.hpp"
+#include "goblin/error.hpp"
+
+namespace goblin::plugin {
+
+struct JailProbe {
+  jail::Report report;
+  std::string refused;               ///< why a runner would load nothing; empty: it would
+  std::vector<std::string> escapes;  ///< what was tried from inside and not denied
+};
+
+/// Blocks, 10 s at most. Of the options it reads the program and what is required. Errors: the
+/// program cannot be started (kNotFound, kUnavailable), or answers what nobody understands.
+Result<JailProbe> probe_jail(const RunnerOptions& options);
+
+/// kUnavailable, with everything that is missing, unless runners of these options have a jail.
+/// Daemons ask before they take any work.
+Result<void> expect_jail(const RunnerOptions& options);
+
+}  // namespace goblin::plugin
