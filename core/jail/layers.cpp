@@ -196,12 +196,13 @@ Result<void> judge(const Report& report, const std::vector<Layer>& require) {
     if (enforced_by(report, protection)) {
       continue;
     }
+    const auto possible = ways(protection);
     std::string choices;
-    for (const auto& way : ways(protection)) {
+    for (const auto& way : possible) {
       choices += (choices.empty() ? "" : ", or ") + join(way, " with ");
     }
     std::string lacking;
-    for (const Layer layer : ways(protection).front()) {
+    for (const Layer layer : possible.front()) {
       if (!report.has(layer)) {
         lacking += (lacking.empty() ? "" : ", ") + describe_missing(report, layer);
       }

@@ -44,10 +44,11 @@ Result<std::string> read_all(const net::UniqueFd& fd) {
   }
 }
 
-/// "refused\t…" and "escaped\t…" lines; the rest is the report.
+/// Lines that begin with "refused", "escaped" or "device"; the rest is the report.
 Result<JailProbe> parse(std::string_view text) {
   constexpr std::string_view kRefused = "refused\t";
   constexpr std::string_view kEscaped = "escaped\t";
+  constexpr std::string_view kDevice = "device\t";
   JailProbe probe;
   std::string report;
   while (!text.empty()) {
@@ -56,6 +57,8 @@ Result<JailProbe> parse(std::string_view text) {
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.starts_with(kRefused)) {
       probe.refused = line.substr(kRefused.size());
+    } else if (line.starts_with(kDevice)) {
+      probe.device = line.substr(kDevice.size());
     } else if (line.starts_with(kEscaped)) {
       probe.escapes.emplace_back(line.substr(kEscaped.size()));
     } else {
@@ -76,6 +79,12 @@ Result<JailProbe> probe_jail(const RunnerOptions& options) {
   ChildProcess::Options how;
   how.program = options.runner;
   how.arguments = {"--probe"};
+  if (!options.backend.empty()) {
+    how.arguments.insert(how.arguments.end(), {"--backend", options.backend});
+  }
+  if (!options.device.empty()) {
+    how.arguments.insert(how.arguments.end(), {"--device", options.device});
+  }
   for (const jail::Layer layer : options.require) {
     how.arguments.insert(how.arguments.end(), {"--require", std::string(jail::name(layer))});
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// What jail a runner would get on this machine: one is started, closes its jail, tries to get out,
-// and tells. Nothing is loaded into it.
+// What jail a runner would get on this machine: one is started, loads the installation's backend,
+// closes its jail, tries to get out, and tells. No plugin is loaded into it.
 #pragma once
 
 #include <string>
@@ -15,10 +15,12 @@ namespace goblin::plugin {
 struct JailProbe {
   jail::Report report;
   std::string refused;               ///< why a runner would load nothing; empty: it would
+  std::string device;                ///< the backend's; empty: none was named
   std::vector<std::string> escapes;  ///< what was tried from inside and not denied
 };
 
-/// Blocks, 10 s at most. Of the options it reads the program and what is required. Errors: the
+/// Blocks, 10 s at most. Of the options it reads the program, the backend (may be none), its device
+/// and what is required. Errors: the
 /// program cannot be started (kNotFound, kUnavailable), or answers what nobody understands.
 Result<JailProbe> probe_jail(const RunnerOptions& options);
 
