@@ -15,6 +15,7 @@
 #include "core/plugin/note.hpp"
 #include "core/plugin/sealed_file.hpp"
 #include "hosts/cli/ask.hpp"
+#include "hosts/cli/doctor/doctor.hpp"
 #include "hosts/cli/plugin_check.hpp"
 #include "hosts/cli/plugin_shelf_commands.hpp"
 #include "hosts/cli/print.hpp"
@@ -145,6 +146,7 @@ struct App {
   RoleOptions options;
   std::uint64_t job = 0;
   std::string file;
+  std::string doctor_role;
   bool create = false;
   PluginCheckOptions plugin_check;
   std::function<int()> action;
@@ -259,6 +261,14 @@ struct App {
       }
       action = [this] { return check_plugin(plugin_check); };
     });
+
+    leaf(
+        app, "doctor", "is this installation sound? Shows each layer of the jail, and what to do",
+        [this] { return run_doctor(doctor_role, options); }, true);
+    app.get_subcommand("doctor")
+        ->add_option("role", doctor_role,
+                     "coordinator, lab or host; without one, those that are set up here")
+        ->check(CLI::IsMember({"coordinator", "lab", "host"}));
 
     auto* pin = app.add_subcommand("pin", "show the pin of a state directory's key");
     pin->add_option("directory", file, "the daemon's state directory")->required();

@@ -10,12 +10,14 @@
 #include <cstdio>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "core/jail/attempts.hpp"
 #include "core/jail/jail.hpp"
+#include "core/plugin/library.hpp"
 #include "core/plugin/runner_exit.hpp"
 #include "hosts/runner/confine.hpp"
 #include "hosts/runner/session.hpp"
@@ -132,15 +134,33 @@ void serve(jail::Jail& jail) {
   }
 }
 
+struct Options {
+  jail::Policy policy;
+  bool probe = false;
+  std::string backend;  ///< of a probe
+  std::string device;
+};
+
 /// For daemons and `goblin doctor`: closes a jail, tries to get out, and prints what came of it.
 /// core/plugin/jail_probe.cpp reads that.
-[[noreturn]] void probe(Result<jail::Jail> jail) {
+[[noreturn]] void probe(Result<jail::Jail> jail, const Options& options) {
   constexpr std::uint32_t kThreads = 8;
-  const Result<void> closed = jail ? jail->close(kThreads) : fail(jail.error());
+  std::optional<plugin::BackendLibrary> backend;
+  const auto close = [&]() -> Result<void> {
+    if (!jail) {
+      return fail(jail.error());
+    }
+    if (!options.backend.empty()) {
+      GOBLIN_TRY(backend, plugin::BackendLibrary::load(options.backend, options.device));
+      std::printf("device\t%s\n", backend->device_name().c_str());
+    }
+    return jail->close(kThreads);
+  };
+  const Result<void> closed = close();
   if (jail) {
     std::fputs(jail->report().text().c_str(), stdout);
   }
-  if (jail && jail->report().left_out.empty()) {
+  if (closed && jail->report().left_out.empty()) {
     for (const std::string& escape : jail::attempt_escapes()) {
       std::printf("escaped\t%s\n", escape.c_str());
     }
@@ -152,12 +172,8 @@ void serve(jail::Jail& jail) {
   leave(0, "");
 }
 
-struct Options {
-  jail::Policy policy;
-  bool probe = false;
-};
-
-/// --probe, or --nice N and --parent PID; --require LAYER and --cgroup DIRECTORY, any number.
+/// --probe, and perhaps --backend PATH and --device NAME; or --nice N and --parent PID. With both
+/// --require LAYER and --cgroup DIRECTORY, any number.
 bool parse(int argc, char** argv, Options& out) {
   int i = 1;
   for (; i < argc; ++i) {
@@ -176,6 +192,10 @@ bool parse(int argc, char** argv, Options& out) {
         return false;
       }
       out.policy.require.push_back(*layer);
+      continue;
+    }
+    if (name == "--backend" || name == "--device") {
+      (name == "--backend" ? out.backend : out.device) = text;
       continue;
     }
     if (name == "--cgroup") {
@@ -233,7 +253,7 @@ int main(int argc, char** argv) {
   }
   auto jail = jail::Jail::enter(policy);
   if (options.probe) {
-    runner::probe(std::move(jail));
+    runner::probe(std::move(jail), options);
   }
   if (!jail) {
     const std::string& why = jail.error().message;
