@@ -6,41 +6,10 @@
 #include <functional>
 
 #include "plugins/matmul/recompute.hpp"
-#include "tests/plugins/matmul/support.hpp"
+#include "tests/plugins/matmul/work.hpp"
 
 namespace goblin::matmul::test {
 namespace {
-
-std::array<std::uint8_t, 32> seed_of(std::mt19937_64& random) {
-  std::array<std::uint8_t, 32> seed{};
-  for (auto& byte : seed) byte = static_cast<std::uint8_t>(random());
-  return seed;
-}
-
-/// One task of one product.
-struct Work {
-  Task task;
-  Array a, b, c;
-
-  Work(goblin_dtype_v1 dtype, std::int64_t m, std::int64_t n, std::int64_t k, Data data,
-       std::mt19937_64& random, std::int64_t out = 0)
-      : a(filled(dtype, {m, k}, data, random)), b(filled(dtype, {k, n}, data, random)) {
-    c = whole_product(a.tensor, b.tensor, out, cpu());
-    task.params = {0, 0, 0};
-    task.inputs = {a.tensor, b.tensor};
-    task.outputs = {c.tensor};
-  }
-  void honest() { c = whole_product(a.tensor, b.tensor, 0, cpu()), task.outputs = {c.tensor}; }
-  [[nodiscard]] Verdict check(std::mt19937_64& random) const {
-    MatmulKind kind;
-    const goblin_exec_v1 exec = one_thread();
-    const auto seed = seed_of(random);
-    auto verdict = kind.check(task, Device(cpu(), exec), Seed(seed));
-    EXPECT_TRUE(verdict) << verdict.error().message;
-    return *verdict;
-  }
-  [[nodiscard]] float* c32() const { return c.tensor.data<float>(); }
-};
 
 TEST(Honest, NeverRejectedNorAbstained) {
   std::mt19937_64 random(1);
