@@ -15,14 +15,21 @@
 namespace goblin::volunteer {
 
 /// Seam for the lying host of the tests (tests/testing/lying_host): sees every result before it is
-/// hashed and may change it. A volunteer's program has none.
+/// hashed and may change it. A volunteer's program has none, and pays nothing for it.
 class ResultFilter {
  public:
+  struct Computed {
+    const wire::Lease& lease;
+    const std::vector<wire::Bytes>& inputs;  ///< copies of what the runner read
+    std::vector<wire::TensorSpec>& specs;    ///< what is said of the outputs
+    std::vector<std::span<std::byte>> outputs;
+    wire::TaskResult& said;  ///< with a status other than GOBLIN_OK no output is sent
+  };
+
   virtual ~ResultFilter() = default;
-  /// Changes the output bytes, or the types that are said of them. Answers how long to wait before
-  /// the result is sent.
-  virtual net::Milliseconds apply(const wire::Lease& lease, std::vector<wire::TensorSpec>& specs,
-                                  std::vector<std::span<std::byte>> outputs) = 0;
+  /// Changes the output bytes, or what is said of them. Answers how long to wait before the result
+  /// is sent.
+  virtual net::Milliseconds apply(Computed result) = 0;
   /// After hashing: changes bytes that were committed to.
   virtual void after_commit(const wire::Lease& lease,
                             std::vector<std::span<std::byte>> outputs) = 0;

@@ -113,6 +113,8 @@ class Work {
     Result<wire::Executed> executed;
   };
   net::Task<void> deliver(Done done);
+  /// For a filter only.
+  static std::vector<wire::Bytes> inputs_of(const Entry& entry);
   net::Task<Result<std::shared_ptr<JobRunner>>> runner_for(const Entry& entry);
   net::Task<Result<wire::RunnerTask>> task_of(JobRunner& runner, EntryPtr entry,
                                               std::uint32_t segment, std::uint64_t& offset,

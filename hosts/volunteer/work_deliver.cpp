@@ -1,11 +1,30 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // What was computed is hashed, held and reported.
+#include <unistd.h>
+
 #include "core/net/blob_hash.hpp"
 #include "hosts/volunteer/job_runner.hpp"
 #include "hosts/volunteer/lease_math.hpp"
 #include "hosts/volunteer/result_frames.hpp"
 
 namespace goblin::volunteer {
+
+std::vector<wire::Bytes> Work::inputs_of(const Entry& entry) {
+  std::vector<wire::Bytes> inputs;
+  for (std::size_t i = 0; i < entry.lease.inputs.size(); ++i) {
+    const auto& input = entry.lease.inputs[i];
+    wire::Bytes bytes(input.spec.size_bytes().value_or(0));
+    if (input.is_inline()) {
+      const auto from = std::span(entry.inline_bytes).subspan(input.inline_offset, bytes.size());
+      std::copy(from.begin(), from.end(), bytes.begin());
+    } else {
+      // A short read leaves zeros: whoever lies from them lies all the same.
+      (void)::pread(entry.pins.at(i)->fd(), bytes.data(), bytes.size(), 0);
+    }
+    inputs.push_back(std::move(bytes));
+  }
+  return inputs;
+}
 
 net::Task<void> Work::deliver(Done done) {
   const auto lab = done.batch.front()->lab;
@@ -49,12 +68,17 @@ net::Task<void> Work::deliver(Done done) {
             buffer->bytes().subspan(done.places[i][o], specs[o].size_bytes().value_or(0)));
       }
       if (config_.filter) {
-        const auto delay = config_.filter->apply(entry->lease, specs, outputs);
+        const auto inputs = inputs_of(*entry);
+        ResultFilter::Computed computed{entry->lease, inputs, specs, outputs, result};
+        const auto delay = config_.filter->apply(computed);
         if (delay.count() > 0) {
           co_await loop_.sleep(delay);
           if (entry->cancelled || stopped_) {
             continue;
           }
+        }
+        if (result.status != GOBLIN_OK) {
+          outputs.clear();
         }
       }
       std::vector<HeldOutput> held;

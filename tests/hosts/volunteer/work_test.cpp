@@ -11,9 +11,8 @@ using ::testing::ElementsAre;
 class HoldBack final : public ResultFilter {
  public:
   explicit HoldBack(std::uint64_t lease) : lease_(lease) {}
-  net::Milliseconds apply(const wire::Lease& lease, std::vector<wire::TensorSpec>&,
-                          std::vector<std::span<std::byte>>) override {
-    return net::Milliseconds(lease.lease == lease_ ? 3'600'000 : 0);
+  net::Milliseconds apply(Computed result) override {
+    return net::Milliseconds(result.lease.lease == lease_ ? 3'600'000 : 0);
   }
   void after_commit(const wire::Lease&, std::vector<std::span<std::byte>>) override {}
 

@@ -49,7 +49,7 @@ const CheckKernels& check_kernels() { return *test::chosen_kernels; }
 namespace test {
 namespace {
 
-std::int64_t tiles = 3000;
+std::int64_t tiles = 2400;
 
 struct Kind {
   goblin_dtype_v1 in;
@@ -170,7 +170,7 @@ goblin_exec_v1 exec_of(std::uint64_t device, std::uint32_t threads) {
 }
 
 struct Tally {
-  std::int64_t tiles = 0, accepted = 0, abstained = 0;
+  std::int64_t tiles = 0, accepted = 0, abstained = 0, of_bool = 0;
 };
 
 TEST(HonestMatrix, NobodyIsEverRefused) {
@@ -230,6 +230,7 @@ TEST(HonestMatrix, NobodyIsEverRefused) {
           ++one->tiles;
           one->accepted += *verdict == Verdict::kAccept ? 1 : 0;
           one->abstained += *verdict == Verdict::kAbstain ? 1 : 0;
+          one->of_bool += *verdict == Verdict::kAbstain && types.in == GOBLIN_BOOL ? 1 : 0;
         }
         rejected += *verdict == Verdict::kReject ? 1 : 0;
         EXPECT_NE(*verdict, Verdict::kReject)
@@ -239,8 +240,9 @@ TEST(HonestMatrix, NobodyIsEverRefused) {
     }
   }
   for (const auto& [name, tally] : by_data) {
-    std::printf("%-18s %7lld tiles, %lld abstained\n", name.c_str(),
-                static_cast<long long>(tally.tiles), static_cast<long long>(tally.abstained));
+    std::printf("%-18s %7lld tiles, %lld abstained, %lld of them bool\n", name.c_str(),
+                static_cast<long long>(tally.tiles), static_cast<long long>(tally.abstained),
+                static_cast<long long>(tally.of_bool));
   }
   std::printf(
       "%d levels of checks, %llu of hosts: %lld tiles, %lld accepted, %lld abstained, %lld "

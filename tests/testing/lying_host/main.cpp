@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin-lying-host: a host for tests and the demonstration that lies about its results. It takes
 // the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.after,
-// liar.delay, liar.gate, liar.seed beside them.
+// liar.delay, liar.gate, liar.until, liar.seed, liar.threads, liar.memory beside
+// them.
 #include <csignal>
 #include <iostream>
 #include <map>
@@ -56,11 +57,17 @@ int main(int argc, char** argv) {
   options.after = reader->u64("liar.after", options.after);
   options.delay = reader->duration("liar.delay", options.delay);
   options.gate = reader->string("liar.gate", options.gate);
+  options.until = reader->string("liar.until", options.until);
   options.seed = reader->u64("liar.seed", options.seed);
+  // What it says that it has, whatever it has.
+  const std::uint64_t threads = reader->u64("liar.threads", 0);
+  const std::uint64_t memory = reader->bytes("liar.memory", 0);
   auto config = goblin::volunteer::read_config(*reader);
   if (!config) {
     return fail_with(config.error().message);
   }
+  if (threads != 0) config->threads = static_cast<std::uint32_t>(threads);
+  if (memory != 0) config->memory_bytes = memory;
   auto liar = goblin::testing::make_liar(options);
   if (!liar) {
     return fail_with(liar.error().message);
