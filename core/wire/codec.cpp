@@ -10,13 +10,13 @@ void Get::refuse(const std::string& what) const {
   throw Malformed{std::string(place.type) + "." + place.field + ": " + what};
 }
 
-void Get::list(std::uint64_t count, std::uint64_t limit) {
+void Get::list(std::uint64_t count, std::uint64_t limit, std::uint64_t words) {
   if (count > limit)
     refuse("list of " + std::to_string(count) + " items, at most " + std::to_string(limit) +
            " may stand here");
-  if (count > items)
+  if (words > room)
     refuse("list of " + std::to_string(count) + " items, more than the message has room for");
-  items -= count;
+  room -= words;
 }
 
 void Get::length(std::uint64_t bytes, std::uint64_t limit) const {

@@ -71,15 +71,16 @@ struct Get {
   template <typename Schema>
   using Wire = typename Schema::Reader;
 
-  /// List items that may still be read. One takes a word at least when written honestly, so a
-  /// message has fewer items than words; lists of empty structs or aliased ones run out here.
-  std::uint64_t items = 0;
+  /// Words that lists may still take. An item that is a struct takes one at least when written
+  /// honestly, so a message has fewer than words; lists of empty structs or aliased ones run out
+  /// here.
+  std::uint64_t room = 0;
   Place place;
 
   void at(const char* type, const char* field) { place = {type, field}; }
   [[noreturn]] void refuse(const std::string& what) const;
-  /// Refuses a list of more than `limit` items, or more than the message can hold.
-  void list(std::uint64_t count, std::uint64_t limit);
+  /// Refuses a list of more than `limit` items, or one that takes more than the message can hold.
+  void list(std::uint64_t count, std::uint64_t limit, std::uint64_t words);
   void length(std::uint64_t bytes, std::uint64_t limit) const;
   void text(capnp::Text::Reader from, std::uint64_t limit, std::string& to) const;
   void range(std::int64_t value, std::int64_t first, std::int64_t last) const;
@@ -147,7 +148,7 @@ Result<T> decode_message(ByteView bytes) {
   capnp::ReaderOptions options;
   options.traversalLimitInWords = std::max<std::uint64_t>(64, words * 4);
   options.nestingLimit = 16;
-  Get get{.items = words};
+  Get get{.room = words};
   try {
     capnp::SegmentArrayMessageReader reader(kj::arrayPtr(&segment, 1), options);
     T message;
@@ -271,7 +272,7 @@ Result<T> decode_message(ByteView bytes) {
       GOBLIN_AT(member);                                                                   \
       if (s.has##Name()) {                                                                 \
         const auto list = s.get##Name();                                                   \
-        pass.list(list.size(), limit);                                                     \
+        pass.list(list.size(), limit, list.size());                                        \
         m.member.resize(list.size());                                                      \
         unsigned index = 0;                                                                \
         for (auto& item : m.member) visit(pass, item, list[index++]);                      \
@@ -294,7 +295,8 @@ Result<T> decode_message(ByteView bytes) {
       GOBLIN_AT(member);                                                                        \
       if (s.has##Name()) {                                                                      \
         const auto list = s.get##Name();                                                        \
-        pass.list(list.size(), limit);                                                          \
+        pass.list(list.size(), limit,                                                           \
+                  byte_words(std::uint64_t{list.size()} * sizeof(m.member[0])));                \
         m.member.resize(list.size());                                                           \
         unsigned index = 0;                                                                     \
         for (auto& item : m.member) item = list[index++];                                       \

@@ -129,7 +129,8 @@ class Generator {
     } else if constexpr (kIsArray<T>) {
       for (auto& item : value) fill(item);
     } else if constexpr (kIsVector<T>) {
-      value.resize(below(5));
+      constexpr bool kNumbers = std::is_arithmetic_v<typename T::value_type>;
+      value.resize(kNumbers && below(8) == 0 ? below(200) : below(5));
       for (auto& item : value) fill(item);
     } else if constexpr (kIsOptional<T>) {
       if (below(2) == 0) return value.reset();
@@ -144,7 +145,7 @@ class Generator {
       for (auto& byte : value.bytes) byte = static_cast<std::uint8_t>(random_());
     } else if constexpr (std::is_empty_v<T>) {
     } else {
-      boost::pfr::for_each_field(value, [this](auto& field) { fill(field); });
+      boost::pfr::for_each_field(value, [this](auto& field) { this->fill(field); });
       mend(value);
     }
   }

@@ -79,6 +79,21 @@ TEST(Closed, NumbersOutOfRange) {
   expect_refused(decode_runner_loaded(encode(loaded)), "InputDescription.max_rank");
 }
 
+// A number of 32 bits takes half a word: once, four of them were the most that decode took.
+TEST(Lists, OfSmallNumbersUpToTheirBound) {
+  for (const std::uint32_t count : {5u, 100u, kMaxIds}) {
+    SegmentUnmap unmap;
+    unmap.segments.resize(count);
+    unmap.segments.back() = count;
+    const auto back = decode_segment_unmap(encode(unmap));
+    ASSERT_TRUE(back) << back.error().message;
+    EXPECT_EQ(back->segments, unmap.segments);
+  }
+  SegmentUnmap unmap;
+  unmap.segments.resize(kMaxIds + 1);
+  EXPECT_FALSE(decode_segment_unmap(encode(unmap)));
+}
+
 TEST(Messages, ForPeopleAreCutAtACharacter) {
   Done done;
   done.status = GOBLIN_INTERNAL;
