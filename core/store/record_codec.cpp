@@ -250,14 +250,14 @@ Result<void> decode(wire::ByteView content, T& value) {
   return {};
 }
 
-std::uint64_t seed_of(const AcceptedRecord& record) {
+}  // namespace
+
+std::uint64_t planned_seed(const AcceptedRecord& record) {
   std::uint64_t seed = checksum(record.task, std::as_bytes(std::span(record.host.bytes)));
   seed = checksum(seed, std::as_bytes(std::span(record.digest.bytes)));
   const std::array<std::uint64_t, 3> numbers = {record.job, record.stage, record.stage_offset};
   return checksum(seed, std::as_bytes(std::span(numbers)));
 }
-
-}  // namespace
 
 wire::Bytes encode_description(const JobRecord& job) {
   wire::Bytes out;
@@ -278,17 +278,17 @@ void encode_planned(const AcceptedRecord& record, wire::Bytes& out) {
   Writer writer(out);
   writer(kVersion);
   fields(writer, record.planned);
-  append_sum(out, seed_of(record));
+  append_sum(out, planned_seed(record));
 }
 
 Result<void> decode_planned(wire::ByteView bytes, AcceptedRecord& record) {
-  GOBLIN_TRY(const wire::ByteView content, strip_sum(bytes, seed_of(record)));
+  GOBLIN_TRY(const wire::ByteView content, strip_sum(bytes, planned_seed(record)));
   return decode(content, record.planned);
 }
 
-wire::Bytes seal(wire::ByteView bytes) {
+wire::Bytes seal(wire::ByteView bytes, std::uint64_t seed) {
   wire::Bytes out(bytes.begin(), bytes.end());
-  append_sum(out, 0);
+  append_sum(out, seed);
   return out;
 }
 

@@ -19,9 +19,12 @@ Result<void> decode_description(wire::ByteView bytes, JobRecord& job);
 void encode_planned(const AcceptedRecord& record, wire::Bytes& out);
 /// Fills `planned`; the record's other fields must be set.
 Result<void> decode_planned(wire::ByteView bytes, AcceptedRecord& record);
+/// Of the sum behind a planned task.
+std::uint64_t planned_seed(const AcceptedRecord& record);
 
-/// Opaque bytes with a checksum behind them, and the reverse.
-wire::Bytes seal(wire::ByteView bytes);
+/// Opaque bytes with a checksum behind them, and the reverse. `seed`: what else the sum is to
+/// cover.
+wire::Bytes seal(wire::ByteView bytes, std::uint64_t seed = 0);
 Result<wire::Bytes> unseal(wire::ByteView sealed);
 
 }  // namespace goblin::store

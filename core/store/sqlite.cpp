@@ -79,9 +79,11 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path,
   GOBLIN_TRY_VOID(database->check_owner(options, version));
   if (version > 0) {
     GOBLIN_TRY_VOID(database->check_pages());
+    GOBLIN_TRY_VOID(database->check_schema(options, version));
   } else if (options.must_exist) {
     return fail(Code::kNotFound, name + " has no tables");
   }
+  database->sound_ = true;
   GOBLIN_TRY(const std::string mode, database->pragma("PRAGMA journal_mode=WAL"));
   if (mode != "wal") {
     return fail(Code::kUnavailable, name + " cannot keep a write-ahead log there (mode " + mode +
@@ -117,6 +119,42 @@ Result<void> Database::configure() {
       "PRAGMA cache_size=-16384");
 }
 
+namespace {
+
+// Everything that is there, in one text.
+constexpr const char* kSchema =
+    "SELECT group_concat(type || ' ' || name || ' ' || tbl_name || ' ' || coalesce(sql, ''), ';')"
+    " FROM (SELECT * FROM sqlite_schema ORDER BY type, name)";
+constexpr const char* kMigrationsTable =
+    "CREATE TABLE migrations(version INTEGER PRIMARY KEY, applied_unix_s INTEGER NOT NULL) STRICT";
+
+}  // namespace
+
+/// The tables are those that the migrations make: quick_check does not know that, and a statement
+/// that met others would look like a mistake of ours.
+Result<void> Database::check_schema(const DatabaseOptions& options, std::int64_t version) {
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (handle == nullptr) {
+    return fail(Code::kExhausted, "no memory to check the " + name());
+  }
+  Database model(path_, purpose_, handle);
+  if (code != SQLITE_OK) {
+    return fail(model.error(code));
+  }
+  model.sound_ = true;
+  GOBLIN_TRY_VOID(model.execute(kMigrationsTable));
+  for (std::int64_t step = 0; step < version; ++step) {
+    GOBLIN_TRY_VOID(model.execute(options.migrations[static_cast<std::size_t>(step)]));
+  }
+  GOBLIN_TRY(const std::string expected, model.pragma(kSchema));
+  GOBLIN_TRY(const std::string found, pragma(kSchema));
+  return found == expected
+             ? Result<void>{}
+             : fail(damaged("its tables are not those of version " + std::to_string(version)));
+}
+
 Result<void> Database::check_owner(const DatabaseOptions& options, std::int64_t& version) {
   GOBLIN_TRY_VOID(execute("BEGIN EXCLUSIVE"));
   GOBLIN_TRY(const std::string owner, pragma("PRAGMA application_id"));
@@ -137,6 +175,9 @@ Result<void> Database::check_owner(const DatabaseOptions& options, std::int64_t&
                     std::to_string(newest) +
                     "; run the release that wrote it or a newer one, or choose another path");
   }
+  if (version == 0 && !empty) {
+    return fail(damaged("it has tables and no schema version"));
+  }
   return {};
 }
 
@@ -156,8 +197,7 @@ Result<void> Database::migrate(const DatabaseOptions& options, std::int64_t vers
   GOBLIN_TRY(Transaction transaction, begin());
   if (version == 0) {
     GOBLIN_TRY_VOID(execute("PRAGMA application_id=" + std::to_string(options.application_id) +
-                            "; CREATE TABLE migrations(version INTEGER PRIMARY KEY,"
-                            " applied_unix_s INTEGER NOT NULL) STRICT"));
+                            "; " + kMigrationsTable));
   }
   for (std::int64_t step = version; step < newest; ++step) {
     auto applied = execute(options.migrations[static_cast<std::size_t>(step)]);
@@ -262,15 +302,22 @@ Error Database::error(int code) const {
       return {Code::kExhausted, "no memory for the " + name()};
     case SQLITE_TOOBIG:
       return {Code::kInvalidArgument, "a value for the " + name() + " is over 1 GB"};
+    case SQLITE_ERROR:
+      // SQLite has no code of its own for a header that claims a format which nobody writes.
+      if (!sound_) {
+        return damaged(text);
+      }
+      break;
     case SQLITE_CONSTRAINT:
       if (code == SQLITE_CONSTRAINT_FOREIGNKEY) {
         return {Code::kNotFound, name() + ": what the record belongs to does not exist"};
       }
-      [[fallthrough]];
+      break;
     default:
-      return {Code::kInternal, name() + ": " + text + " (SQLite code " + std::to_string(code) +
-                                   "); please report this"};
+      break;
   }
+  return {Code::kInternal,
+          name() + ": " + text + " (SQLite code " + std::to_string(code) + "); please report this"};
 }
 
 Result<Database::Transaction> Database::begin() {

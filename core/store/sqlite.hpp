@@ -115,6 +115,7 @@ class Database {
   Result<void> configure();
   Result<void> check_owner(const DatabaseOptions& options, std::int64_t& version);
   Result<void> check_pages();
+  Result<void> check_schema(const DatabaseOptions& options, std::int64_t version);
   Result<void> migrate(const DatabaseOptions& options, std::int64_t version);
   Result<void> execute(const std::string& sql);
   Result<std::string> pragma(const std::string& sql);
@@ -126,6 +127,7 @@ class Database {
   std::string path_;
   std::string purpose_;
   sqlite3* handle_;
+  bool sound_ = false;  ///< its header and tables are those that this release knows
   std::unordered_map<const char*, sqlite3_stmt*> statements_;
 };
 

@@ -163,6 +163,35 @@ TEST(LabJournalFaults, CorruptPageIsNamedAtOpening) {
   EXPECT_NE(refused.error().message.find(path), std::string::npos);
 }
 
+TEST(LabJournalFaults, FormatThatNobodyWritesIsDamage) {
+  const TempDir directory;
+  const std::string path = directory / "journal.db";
+  make_journal(path, 10);
+  constexpr std::size_t kSchemaFormat = 44;
+  set_header(path, kSchemaFormat, 0x3f);
+  const auto journal = LabJournal::open(path, false);
+  GOBLIN_EXPECT_CODE(Code::kCorrupt, journal);
+  ASSERT_FALSE(journal);
+  EXPECT_NE(journal.error().message.find(".recover"), std::string::npos) << journal.error().message;
+}
+
+// Every page is sound, but a table has another name: statements would meet what is not there.
+TEST(LabJournalFaults, TablesThatAreNotOursAreDamage) {
+  const TempDir directory;
+  const std::string path = directory / "journal.db";
+  make_journal(path, 10);
+  for (const std::string_view name : {"quarantines(", "TABLE accepted"}) {
+    std::string bytes = slurp(path);
+    const std::size_t at = bytes.find(name);
+    ASSERT_NE(at, std::string::npos) << name;
+    bytes[at + name.size() - 2] = 'x';
+    const std::string changed = directory / "changed.db";
+    spill(changed, bytes);
+    const auto journal = LabJournal::open(changed, false);
+    GOBLIN_EXPECT_CODE(Code::kCorrupt, journal);
+  }
+}
+
 TEST(LabJournalFaults, TruncatedFileIsNamed) {
   const TempDir directory;
   const std::string path = directory / "journal.db";
