@@ -71,6 +71,9 @@ Result<wire::JobInput> resolve_input(const std::string& kind, const wire::InputD
                                             std::to_string(input.max_rank));
   }
   wire::JobInput resolved = *given;
+  if (const auto size = wire::tensor_bytes(resolved.dtype, resolved.shape); !size) {
+    return fail(size.error().with_context(what));
+  }
   if (resolved.strides.empty()) {
     resolved.strides = TensorFile::row_major(resolved.dtype, resolved.shape);
   }

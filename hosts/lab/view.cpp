@@ -179,9 +179,10 @@ Result<void> check_tensor_file(const TensorFile& tensor, const std::string& what
   if (offset < 0 || limit < 0 || offset > limit || offset + extent->low < 0 ||
       extent->high > limit - offset) {
     return fail(Code::kInvalidArgument,
-                what + ": its elements reach from byte " + std::to_string(offset + extent->low) +
-                    " to " + std::to_string(offset + extent->high) + " of a file that has " +
-                    std::to_string(limit) + " bytes; check offset, shape and strides");
+                what + ": its elements reach from " + std::to_string(extent->low) + " to " +
+                    std::to_string(extent->high) + " bytes after byte " +
+                    std::to_string(tensor.offset) + " of a file that has " +
+                    std::to_string(tensor.file_bytes) + " bytes; check offset, shape and strides");
   }
   return {};
 }

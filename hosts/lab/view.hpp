@@ -21,7 +21,7 @@ struct TensorFile {
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;  ///< bytes
 
-  /// Row-major strides of its shape.
+  /// Row-major strides of its shape, which wire::tensor_bytes takes.
   static std::vector<std::int64_t> row_major(wire::DType dtype,
                                              const std::vector<std::int64_t>& shape);
 };

@@ -173,10 +173,9 @@ Result<Problem> make_problem(const Tensor& a, const Tensor& b, std::int64_t out_
   bool empty = p.m == 0 || p.n == 0;
   for (const std::int64_t extent : p.batch) empty = empty || extent == 0;
   bool overflow = false;
-  if (!empty) {
-    for (const std::int64_t extent : p.result.shape) {
-      overflow = overflow || __builtin_mul_overflow(size, extent, &size);
-    }
+  // Extents beside a 0 are held to the same: such a type could not be described.
+  for (const std::int64_t extent : p.result.shape) {
+    overflow = overflow || __builtin_mul_overflow(size, std::max<std::int64_t>(extent, 1), &size);
   }
   if (overflow) {
     return fail(Code::kInvalidArgument, "the product of a " + shape_text(a) + " and b " +

@@ -125,6 +125,19 @@ TEST(JobSpec, Shapes) {
   expect_refused(submit, {"'a' begins at byte 9", "item size 4"});
 }
 
+TEST(JobSpec, ShapesWhoseProductOverflows) {
+  for (const std::int64_t huge : {std::int64_t{1} << 40, std::int64_t{1} << 61, INT64_MAX}) {
+    for (const auto& shape : {std::vector<std::int64_t>{huge, huge, 2}, {huge, 0, huge}}) {
+      auto submit = good();
+      submit.inputs[0].shape = shape;
+      expect_refused(submit, {"'a'", "2^62"});
+    }
+  }
+  auto submit = good();
+  submit.inputs[0].shape = {4, -1};
+  expect_refused(submit, {"'a'", "-1"});
+}
+
 TEST(JobSpec, Numbers) {
   auto submit = good();
   submit.params.clear();
