@@ -12,7 +12,7 @@ endif()
 add_library(goblin_options INTERFACE)
 target_compile_options(goblin_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> -Wno-missing-field-initializers
-  -Wno-restrict -Werror
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> -Werror
   -fstack-protector-strong
   "-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=" "-ffile-prefix-map=${CMAKE_BINARY_DIR}/=")
 target_link_options(goblin_options INTERFACE -Wl,-z,relro,-z,now)
@@ -20,7 +20,7 @@ if(GOBLIN_SANITIZE)
   string(REPLACE ";" "," _sanitize "${GOBLIN_SANITIZE}")
   # GCC 12 sees uninitialised members where there are none (std::regex) once it instruments.
   target_compile_options(goblin_options INTERFACE -fsanitize=${_sanitize} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all -Wno-maybe-uninitialized)
+    -fno-sanitize-recover=all $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   target_link_options(goblin_options INTERFACE -fsanitize=${_sanitize})
 endif()
 
