@@ -37,7 +37,7 @@ Result<net::UniqueFd> open_directory(const std::string& directory) {
 }
 
 Result<void> write_part(int directory_fd, const std::string& what, const std::string& part,
-                        wire::ByteView bytes, mode_t mode) {
+                        wire::ByteView bytes, mode_t mode, Durable durable) {
   const net::UniqueFd fd(::openat(directory_fd, part.c_str(),
                                   O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (!fd) {
@@ -46,7 +46,7 @@ Result<void> write_part(int directory_fd, const std::string& what, const std::st
   if (auto written = store::write_all(fd.get(), bytes, 0); !written) {
     return fail(written.error().with_context(what));
   }
-  if (::fsync(fd.get()) != 0) {
+  if (durable == Durable::kYes && ::fsync(fd.get()) != 0) {
     return fail(store::disk_error("cannot write " + what, errno));
   }
   return {};
@@ -55,11 +55,11 @@ Result<void> write_part(int directory_fd, const std::string& what, const std::st
 }  // namespace
 
 Result<void> write_file_at(int directory_fd, const std::string& where, const std::string& name,
-                           wire::ByteView bytes, mode_t mode, Existing existing) {
+                           wire::ByteView bytes, mode_t mode, Existing existing, Durable durable) {
   const std::string what = "'" + where + "/" + name + "'";
   const std::string part = name + ".part";
   ::unlinkat(directory_fd, part.c_str(), 0);  // what a crash left
-  if (auto written = write_part(directory_fd, what, part, bytes, mode); !written) {
+  if (auto written = write_part(directory_fd, what, part, bytes, mode, durable); !written) {
     ::unlinkat(directory_fd, part.c_str(), 0);
     return written;
   }
@@ -89,12 +89,13 @@ Result<void> sync_directory(int directory_fd, const std::string& where) {
 }
 
 Result<void> write_file(const std::string& path, wire::ByteView bytes, mode_t mode,
-                        Existing existing) {
+                        Existing existing, Durable durable) {
   GOBLIN_TRY(const Split split, split_path(path));
   GOBLIN_TRY(const net::UniqueFd directory, open_directory(split.directory));
   GOBLIN_TRY_VOID(
-      write_file_at(directory.get(), split.directory, split.name, bytes, mode, existing));
-  return sync_directory(directory.get(), split.directory);
+      write_file_at(directory.get(), split.directory, split.name, bytes, mode, existing, durable));
+  return durable == Durable::kYes ? sync_directory(directory.get(), split.directory)
+                                  : Result<void>{};
 }
 
 Result<wire::Bytes> read_file_at(int directory_fd, const std::string& where,

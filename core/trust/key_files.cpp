@@ -146,10 +146,10 @@ Result<PublicKey> parse_public_key(std::string_view text, std::string_view origi
   return key;
 }
 
-Result<void> write_public_key(const std::string& path, const PublicKey& key) {
+Result<void> write_public_key(const std::string& path, const PublicKey& key, Durable durable) {
   GOBLIN_TRY_VOID(check_public_key(key));
   const std::string text = public_key_text(key);
-  return write_file(path, std::as_bytes(std::span(text)), 0644, Existing::kRefuse);
+  return write_file(path, std::as_bytes(std::span(text)), 0644, Existing::kRefuse, durable);
 }
 
 Result<PublicKey> read_public_key(const std::string& path) {
@@ -158,7 +158,7 @@ Result<PublicKey> read_public_key(const std::string& path) {
 }
 
 Result<void> write_secret_key(const std::string& path, const SecretKey& key,
-                              std::string_view passphrase) {
+                              std::string_view passphrase, Durable durable) {
   start_sodium();
   SecretText file;
   file.text.reserve(kMaxKeyFile);  // grown text would leave copies behind
@@ -182,7 +182,7 @@ Result<void> write_secret_key(const std::string& path, const SecretKey& key,
     append_hex(file.text, nonce);
     append_hex(file.text, box);
   }
-  return write_file(path, std::as_bytes(std::span(file.text)), 0600, Existing::kRefuse);
+  return write_file(path, std::as_bytes(std::span(file.text)), 0600, Existing::kRefuse, durable);
 }
 
 Result<bool> secret_key_is_encrypted(const std::string& path) {

@@ -300,8 +300,11 @@ Result<void> check_restriction(const wire::TrustPlugin& plugin,
     return {};
   }
   for (const wire::TrustKind& kind : plugin.kinds) {
-    if (std::find(restriction.kinds.begin(), restriction.kinds.end(), kind) ==
-        restriction.kinds.end()) {
+    if (std::none_of(restriction.kinds.begin(), restriction.kinds.end(),
+                     [&kind](const wire::TrustKind& allowed) {
+                       return allowed == kind ||
+                              (allowed.name == kind.name && allowed.version == 0);
+                     })) {
       return fail(Code::kUnsupported, "plugin " + plugin.name + ": kind " + kind.name + "/" +
                                           std::to_string(kind.version) +
                                           " is not among those that this computer's owner allows");

@@ -66,8 +66,9 @@ Result<void> check_runtime(const wire::TrustPlugin& plugin, const Runtime& runti
 
 /// What a volunteer allows; an empty list allows all.
 struct Restriction {
-  std::vector<wire::TrustKind> kinds;  ///< every kind of the plugin must be among these
-  std::vector<wire::Digest> signers;   ///< each of these keys must have signed the targets
+  /// Every kind of the plugin must be among these; version 0: every version of that name.
+  std::vector<wire::TrustKind> kinds;
+  std::vector<wire::Digest> signers;  ///< each of these keys must have signed the targets
 };
 /// kUnsupported names the kind or the signer that is missing.
 Result<void> check_restriction(const wire::TrustPlugin& plugin,

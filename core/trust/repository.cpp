@@ -76,10 +76,13 @@ Result<wire::TrustRoot> Repository::newest_root() {
   return std::move(own.root);
 }
 
-Result<wire::TrustTargets> Repository::newest_targets() {
+Result<wire::Bytes> Repository::newest_targets_file() {
   GOBLIN_TRY(const auto version, newest(MetadataRole::kTargets));
-  GOBLIN_TRY(const wire::Bytes file, get(MetadataRole::kTargets, version.value_or(1),
-                                         max_file_bytes(MetadataRole::kTargets)));
+  return get(MetadataRole::kTargets, version.value_or(1), max_file_bytes(MetadataRole::kTargets));
+}
+
+Result<wire::TrustTargets> Repository::newest_targets() {
+  GOBLIN_TRY(const wire::Bytes file, newest_targets_file());
   GOBLIN_TRY(const Envelope envelope, parse_envelope(MetadataRole::kTargets, file));
   return read_targets(envelope.message);
 }
@@ -89,6 +92,45 @@ Result<wire::TrustTimestamp> Repository::newest_timestamp() {
              get(MetadataRole::kTimestamp, 0, max_file_bytes(MetadataRole::kTimestamp)));
   GOBLIN_TRY(const Envelope envelope, parse_envelope(MetadataRole::kTimestamp, file));
   return read_timestamp(envelope.message);
+}
+
+Result<wire::TrustTimestamp> Repository::judged_timestamp() {
+  GOBLIN_TRY(const wire::TrustRoot root, newest_root());
+  GOBLIN_TRY(const wire::Bytes file,
+             get(MetadataRole::kTimestamp, 0, max_file_bytes(MetadataRole::kTimestamp)));
+  return read_signed_timestamp(file, root);
+}
+
+Result<Repository::Release> Repository::release(std::uint64_t version, std::uint64_t now_s) {
+  Release release;
+  GOBLIN_TRY(release.root, newest_root());
+  if (version == 0) {
+    GOBLIN_TRY(release.targets_file, newest_targets_file());
+  } else {
+    GOBLIN_TRY(release.targets_file,
+               get(MetadataRole::kTargets, version, max_file_bytes(MetadataRole::kTargets)));
+  }
+  GOBLIN_TRY(SignedTargets read, read_signed_targets(release.targets_file, release.root));
+  const auto check = [now_s](const std::string& what, std::uint64_t issued_s,
+                             std::uint64_t expires_s) -> Result<void> {
+    if (now_s >= expires_s) {
+      return fail(Code::kUnavailable,
+                  what + " expired at " + time_text(expires_s) + ": sign and publish a newer one");
+    }
+    if (issued_s > now_s) {
+      return fail(Code::kUnavailable, what + " was issued at " + time_text(issued_s) +
+                                          ", but it is " + time_text(now_s) +
+                                          " here: set this computer's clock right (timedatectl)");
+    }
+    return {};
+  };
+  GOBLIN_TRY_VOID(check("root version " + std::to_string(release.root.version),
+                        release.root.issued_s, release.root.expires_s));
+  GOBLIN_TRY_VOID(check("targets version " + std::to_string(read.targets.version),
+                        read.targets.issued_s, read.targets.expires_s));
+  release.targets = std::move(read.targets);
+  release.signers = std::move(read.signers);
+  return release;
 }
 
 Result<wire::Bytes> Repository::first_root() {
@@ -121,7 +163,7 @@ Result<void> Repository::put_root(wire::ByteView file) {
     GOBLIN_TRY(const wire::TrustRoot next, read_next_root(file, current));
     version = next.version;
   }
-  return write_file(path_of(MetadataRole::kRoot, version), file, 0644, Existing::kRefuse);
+  return write_file(path_of(MetadataRole::kRoot, version), file, 0644, Existing::kRefuse, durable_);
 }
 
 Result<void> Repository::put_targets(wire::ByteView file) {
@@ -134,7 +176,8 @@ Result<void> Repository::put_targets(wire::ByteView file) {
                         "version " + std::to_string(*highest) +
                             " is published already; make one with a higher version");
   }
-  return write_file(path_of(MetadataRole::kTargets, version), file, 0644, Existing::kRefuse);
+  return write_file(path_of(MetadataRole::kTargets, version), file, 0644, Existing::kRefuse,
+                    durable_);
 }
 
 Result<void> Repository::put_timestamp(wire::ByteView file) {
@@ -171,7 +214,7 @@ Result<void> Repository::put_timestamp(wire::ByteView file) {
   if (auto good = read_signed_targets(*targets, root); !good) {
     return fail(good.error());
   }
-  return write_file(path_of(MetadataRole::kTimestamp, 0), file, 0644, Existing::kReplace);
+  return write_file(path_of(MetadataRole::kTimestamp, 0), file, 0644, Existing::kReplace, durable_);
 }
 
 }  // namespace goblin::trust

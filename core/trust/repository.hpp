@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "core/trust/disk_file.hpp"
 #include "core/trust/verifier.hpp"
 
 namespace goblin::trust {
@@ -14,7 +15,8 @@ namespace goblin::trust {
 class Repository final : public Fetch {
  public:
   /// A directory that exists, may it be empty.
-  explicit Repository(std::string path) : path_(std::move(path)) {}
+  explicit Repository(std::string path, Durable durable = Durable::kYes)
+      : path_(std::move(path)), durable_(durable) {}
 
   /// kNotFound; kCorrupt when it is longer than `max_bytes`.
   Result<wire::Bytes> get(MetadataRole role, std::uint64_t version,
@@ -26,8 +28,22 @@ class Repository final : public Fetch {
   /// signatures are missing. Nothing but the timestamp is ever replaced.
   Result<void> put(wire::ByteView file);
 
+  /// Targets and the root in force, as hosts judge them at a time.
+  struct Release {
+    wire::TrustRoot root;
+    wire::TrustTargets targets;
+    wire::Bytes targets_file;
+    std::vector<wire::Digest> signers;
+  };
+  /// `version` 0: the newest. kNotFound: nothing is published; kCorrupt: the newest root's keys did
+  /// not sign the targets; kUnavailable: root or targets have expired, or lie in the future.
+  Result<Release> release(std::uint64_t version, std::uint64_t now_s);
+  /// The timestamp, signed by the newest root's keys. kCorrupt when it is not.
+  Result<wire::TrustTimestamp> judged_timestamp();
+
   /// kNotFound when nothing was published.
   Result<wire::TrustRoot> newest_root();
+  Result<wire::Bytes> newest_targets_file();
   Result<wire::TrustTargets> newest_targets();
   Result<wire::TrustTimestamp> newest_timestamp();
   /// The first root: what an installation is given to trust.
@@ -41,6 +57,7 @@ class Repository final : public Fetch {
   [[nodiscard]] std::string path_of(MetadataRole role, std::uint64_t version) const;
 
   std::string path_;
+  Durable durable_;
 };
 
 }  // namespace goblin::trust

@@ -9,6 +9,18 @@
 
 namespace goblin::trust {
 
+/// What a verifier knows of time.
+struct Clock {
+  std::uint64_t latest_s;
+  std::uint64_t tolerance_s;
+  const std::string& directory;  ///< the verifier's, for messages
+};
+/// kUnavailable when `now_s` lies before what signed metadata has vouched for.
+Result<void> check_clock(const Clock& clock, std::uint64_t now_s);
+/// kUnavailable: expired, or issued in this clock's future.
+Result<void> check_times(const Clock& clock, std::string_view what, std::uint64_t issued_s,
+                         std::uint64_t expires_s, std::uint64_t now_s);
+
 struct Trusted {
   TrustDirectory directory;
   std::uint64_t clock_tolerance_s;
@@ -21,11 +33,9 @@ struct Trusted {
   /// damaged or not signed by that root's keys is none: the next update brings it.
   void load_catalogue();
 
-  /// kUnavailable when `now_s` lies before what signed metadata has vouched for.
-  [[nodiscard]] Result<void> check_clock(std::uint64_t now_s) const;
-  /// kUnavailable: expired, or issued in this clock's future.
-  [[nodiscard]] Result<void> check_times(std::string_view what, std::uint64_t issued_s,
-                                         std::uint64_t expires_s, std::uint64_t now_s) const;
+  [[nodiscard]] Clock clock() const {
+    return {state.latest_s, clock_tolerance_s, directory.path()};
+  }
 };
 
 /// Signed targets under a root: signatures, then contents.

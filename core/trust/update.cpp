@@ -60,12 +60,12 @@ std::vector<wire::Digest> digests_of(const std::optional<Catalogue>& catalogue) 
 
 Update::Update(Verifier& verifier, std::uint64_t now_s)
     : trusted_(*verifier.trusted_), now_s_(now_s), before_(digests_of(trusted_.catalogue)) {
-  if (auto clock = trusted_.check_clock(now_s_); !clock) {
+  if (auto clock = check_clock(trusted_.clock(), now_s_); !clock) {
     fail_with(clock.error());
     return;
   }
-  wanted_ =
-      Wanted{MetadataRole::kRoot, trusted_.root.version + 1, max_file_bytes(MetadataRole::kRoot)};
+  wanted_ = Wanted{
+      MetadataRole::kRoot, trusted_.root.version + 1, max_file_bytes(MetadataRole::kRoot), {}};
 }
 
 void Update::give(const Result<wire::Bytes>& answer) {
@@ -157,16 +157,16 @@ Result<void> Update::take_root(const Result<wire::Bytes>& answer) {
                                         " new roots were followed in one update; update again to "
                                         "go on");
   }
-  wanted_ =
-      Wanted{MetadataRole::kRoot, trusted_.root.version + 1, max_file_bytes(MetadataRole::kRoot)};
+  wanted_ = Wanted{
+      MetadataRole::kRoot, trusted_.root.version + 1, max_file_bytes(MetadataRole::kRoot), {}};
   return {};
 }
 
 Result<void> Update::end_roots() {
   const wire::TrustRoot& root = trusted_.root;
-  GOBLIN_TRY_VOID(trusted_.check_times(version_text("root", root.version), root.issued_s,
-                                       root.expires_s, now_s_));
-  wanted_ = Wanted{MetadataRole::kTimestamp, 0, max_file_bytes(MetadataRole::kTimestamp)};
+  GOBLIN_TRY_VOID(check_times(trusted_.clock(), version_text("root", root.version), root.issued_s,
+                              root.expires_s, now_s_));
+  wanted_ = Wanted{MetadataRole::kTimestamp, 0, max_file_bytes(MetadataRole::kTimestamp), {}};
   return {};
 }
 
@@ -180,8 +180,8 @@ Result<void> Update::take_timestamp(const Result<wire::Bytes>& answer) {
   wire::TrustState& state = trusted_.state;
   GOBLIN_TRY_VOID(check_not_older("timestamp", file, state.seen_timestamp));
   GOBLIN_TRY_VOID(check_not_older("targets", timestamp_.targets, state.seen_targets));
-  GOBLIN_TRY_VOID(trusted_.check_times(version_text("timestamp", timestamp_.version),
-                                       timestamp_.issued_s, timestamp_.expires_s, now_s_));
+  GOBLIN_TRY_VOID(check_times(trusted_.clock(), version_text("timestamp", timestamp_.version),
+                              timestamp_.issued_s, timestamp_.expires_s, now_s_));
   seen_more_ = state.seen_timestamp != file || state.seen_targets != timestamp_.targets;
   state.seen_timestamp = file;
   state.seen_targets = timestamp_.targets;
@@ -191,7 +191,8 @@ Result<void> Update::take_timestamp(const Result<wire::Bytes>& answer) {
       return accept(*kept, true);
     }
   }
-  wanted_ = Wanted{MetadataRole::kTargets, timestamp_.targets.version, timestamp_.targets.size};
+  wanted_ = Wanted{MetadataRole::kTargets, timestamp_.targets.version, timestamp_.targets.size,
+                   timestamp_.targets.digest};
   return {};
 }
 
@@ -220,8 +221,8 @@ Result<void> Update::accept(wire::ByteView targets_file, bool on_disk) {
     return fail(Code::kCorrupt,
                 what + " was served as version " + std::to_string(timestamp_.targets.version));
   }
-  GOBLIN_TRY_VOID(
-      trusted_.check_times(what, targets.targets.issued_s, targets.targets.expires_s, now_s_));
+  GOBLIN_TRY_VOID(check_times(trusted_.clock(), what, targets.targets.issued_s,
+                              targets.targets.expires_s, now_s_));
   wire::TrustState state = trusted_.state;
   state.targets = timestamp_.targets;
   state.timestamp = file_of(timestamp_.version, timestamp_file_);

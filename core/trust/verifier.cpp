@@ -117,23 +117,23 @@ void Trusted::load_catalogue() {
   }
 }
 
-Result<void> Trusted::check_clock(std::uint64_t now_s) const {
-  if (now_s + clock_tolerance_s < state.latest_s) {
+Result<void> check_clock(const Clock& clock, std::uint64_t now_s) {
+  if (now_s + clock.tolerance_s < clock.latest_s) {
     return fail(
         Code::kUnavailable,
         "this computer's clock says " + time_text(now_s) +
             ", but signed metadata has "
             "vouched for " +
-            time_text(state.latest_s) +
+            time_text(clock.latest_s) +
             " already: it was set back; set it right (timedatectl). If it was wrong before, "
             "wait, or remove the trust directory '" +
-            directory.path() + "' to begin again from the installation's root");
+            clock.directory + "' to begin again from the installation's root");
   }
   return {};
 }
 
-Result<void> Trusted::check_times(std::string_view what, std::uint64_t issued_s,
-                                  std::uint64_t expires_s, std::uint64_t now_s) const {
+Result<void> check_times(const Clock& clock, std::string_view what, std::uint64_t issued_s,
+                         std::uint64_t expires_s, std::uint64_t now_s) {
   if (now_s >= expires_s) {
     return fail(
         Code::kUnavailable,
@@ -142,7 +142,7 @@ Result<void> Trusted::check_times(std::string_view what, std::uint64_t issued_s,
             " now: no new tasks until the network publishes a newer one that reaches this "
             "computer; check its clock and its connection, then ask the network's operator");
   }
-  if (issued_s > now_s + clock_tolerance_s) {
+  if (issued_s > now_s + clock.tolerance_s) {
     return fail(Code::kUnavailable, std::string(what) + " was issued at " + time_text(issued_s) +
                                         ", but this computer's clock says " + time_text(now_s) +
                                         ": it is behind; set it right (timedatectl)");
@@ -194,17 +194,25 @@ const Catalogue* Verifier::catalogue() const {
   return trusted_->catalogue ? &*trusted_->catalogue : nullptr;
 }
 
-Result<void> Verifier::may_start(std::uint64_t now_s) const {
-  GOBLIN_TRY_VOID(trusted_->check_clock(now_s));
-  if (!trusted_->catalogue) {
+Verified Verifier::verified() const {
+  return {.catalogue = trusted_->catalogue,
+          .root_version = trusted_->root.version,
+          .latest_s = trusted_->state.latest_s,
+          .clock_tolerance_s = trusted_->clock_tolerance_s,
+          .directory = trusted_->directory.path()};
+}
+
+Result<void> Verified::may_start(std::uint64_t now_s) const {
+  const Clock clock{latest_s, clock_tolerance_s, directory};
+  GOBLIN_TRY_VOID(check_clock(clock, now_s));
+  if (!catalogue) {
     return fail(Code::kUnavailable,
-                "no catalogue of plugins that the keys of " + root_text(trusted_->root.version) +
+                "no catalogue of plugins that the keys of " + root_text(root_version) +
                     " signed has reached this computer yet: no new tasks until one does; check its "
                     "connection to the coordinator");
   }
-  return trusted_->check_times(
-      "the catalogue (version " + std::to_string(trusted_->catalogue->version) + ")", 0,
-      trusted_->catalogue->expires_s, now_s);
+  return check_times(clock, "the catalogue (version " + std::to_string(catalogue->version) + ")", 0,
+                     catalogue->expires_s, now_s);
 }
 
 const wire::TrustRoot& Verifier::root() const { return trusted_->root; }

@@ -43,6 +43,19 @@ struct Catalogue {
   [[nodiscard]] const wire::TrustPlugin* find(const wire::Digest& plugin) const;
 };
 
+/// What a verifier held at one time: a value, for other threads while the verifier updates.
+struct Verified {
+  std::optional<Catalogue> catalogue;  ///< none: nothing was verified, or a new root took it away
+  std::uint64_t root_version = 0;
+  std::uint64_t latest_s = 0;  ///< latest time that signed metadata vouched for
+  std::uint64_t clock_tolerance_s = 0;
+  std::string directory;
+
+  /// May tasks be started now? kUnavailable says why not: nothing verified, expired, or the clock
+  /// is set back.
+  [[nodiscard]] Result<void> may_start(std::uint64_t now_s) const;
+};
+
 struct VerifierSettings {
   std::string directory;
   wire::Bytes root;                        ///< signed root file of the installation
@@ -76,9 +89,11 @@ class Verifier final {
   /// What was verified last, even if it has expired since; null when nothing was yet, or a new root
   /// took it away. Valid until the next update.
   [[nodiscard]] const Catalogue* catalogue() const;
-  /// May tasks be started now? kUnavailable says why not: nothing verified, expired, or the clock
-  /// is set back.
-  [[nodiscard]] Result<void> may_start(std::uint64_t now_s) const;
+  /// As of now, for may_start and for other threads.
+  [[nodiscard]] Verified verified() const;
+  [[nodiscard]] Result<void> may_start(std::uint64_t now_s) const {
+    return verified().may_start(now_s);
+  }
   [[nodiscard]] const wire::TrustRoot& root() const;
   /// The state as it is on disk.
   [[nodiscard]] const wire::TrustState& state() const;
@@ -94,6 +109,7 @@ struct Wanted {
   MetadataRole role = MetadataRole::kRoot;
   std::uint64_t version = 0;  ///< 0: the newest
   std::uint64_t max_bytes = 0;
+  wire::Digest digest{};  ///< SHA-256 of the targets; of other files nobody knows it before
 };
 
 /// Verifier::update in steps, for callers that fetch without blocking: while wanted(), give() what

@@ -154,6 +154,9 @@ TEST(Restriction, KindsAndSigners) {
   const std::vector<wire::Digest> signers = {a, b};
   EXPECT_TRUE(check_restriction(plugin, signers, {}));
   EXPECT_TRUE(check_restriction(plugin, signers, {.kinds = {{"matmul", 1}}, .signers = {a}}));
+  EXPECT_TRUE(check_restriction(plugin, signers, {.kinds = {{"matmul", 0}}, .signers = {}}));
+  GOBLIN_EXPECT_CODE(Code::kUnsupported,
+                     check_restriction(plugin, signers, {.kinds = {{"mat", 0}}, .signers = {}}));
   const auto kind = check_restriction(plugin, signers, {.kinds = {{"matmul", 2}}, .signers = {}});
   GOBLIN_EXPECT_CODE(Code::kUnsupported, kind);
   EXPECT_NE(kind.error().message.find("matmul/1 is not among"), std::string::npos);
