@@ -65,6 +65,7 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   std::size_t open = 0;
   std::size_t quarantined = 0;
   std::size_t undelivering = 0;
+  std::size_t unsuited = 0;
   std::size_t too_small = 0;
   std::size_t pausing = 0;
   Micros pause_ends = kNever;
@@ -77,6 +78,8 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
       ++quarantined;
     } else if (known != job->hosts.end() && known->second.undelivering) {
       ++undelivering;
+    } else if (known != job->hosts.end() && known->second.unsuited) {
+      ++unsuited;
     } else if (job->exhausted_memory > 0 && host->spec.memory_bytes <= job->exhausted_memory) {
       ++too_small;
       need = need == 0 ? job->need_bytes : std::min(need, job->need_bytes);
@@ -106,6 +109,10 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   } else if (undelivering > 0 && quarantined + undelivering == open) {
     counts.idle_reason = "it took leases and did not deliver: it gets no work of " +
                          std::string(open == 1 ? "this job" : "these jobs");
+  } else if (unsuited > 0 && quarantined + undelivering + unsuited == open) {
+    counts.idle_reason = "it does not run " +
+                         std::string(open == 1 ? "this job's kind" : "the kinds of these jobs") +
+                         " (its owner does not allow it, or it lacks what the plugin needs)";
   } else if (too_small > 0 && quarantined + undelivering + too_small == open) {
     counts.idle_reason = "each task needs " + mebibytes(need) + " and it offers " +
                          mebibytes(host->spec.memory_bytes);
@@ -242,6 +249,10 @@ std::string SchedulerImpl::waiting_reason(JobId id, const HostName& name) const 
            std::to_string(v.undelivering) + " that took leases and did not deliver" +
            (v.suspended > 0 ? ", " + std::to_string(v.suspended) + " suspended for wrong results"
                             : "") +
+           (v.unsuited > 0 ? ", " + std::to_string(v.unsuited) +
+                                 " that do not run this kind (their owners do not allow it, or "
+                                 "they lack what the plugin needs)"
+                           : "") +
            "; none takes work";
   }
   if (job->policy.policy == wire::Policy::kValidator && v.trusted == 0)

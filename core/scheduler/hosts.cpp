@@ -107,6 +107,12 @@ void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
   host.connected = true;
   host.spec = spec;
   host.counts.idle_reason.clear();
+  // Its owner may have changed the settings.
+  for (const auto& [job_id, job] : jobs_) {
+    if (const auto known = job->hosts.find(id); known != job->hosts.end()) {
+      known->second.unsuited = false;
+    }
+  }
   mark(host);
   hosts_changed();
 }

@@ -116,7 +116,9 @@ const JobView& SchedulerImpl::view(Job& job) const {
     ++v.connected;
     const auto known = job.hosts.find(id);
     if (known != job.hosts.end() && known->second.barred()) {
-      ++(known->second.quarantined ? v.quarantined : v.undelivering);
+      ++(known->second.quarantined    ? v.quarantined
+         : known->second.undelivering ? v.undelivering
+                                      : v.unsuited);
       continue;
     }
     if (host->suspended) {

@@ -122,6 +122,10 @@ void SchedulerImpl::handed_back(HostId from, LeaseId id, Code reason, Micros now
   advance(now);
   Lease* lease = find_lease(id);
   if (lease == nullptr || lease->host_id != from || lease->state != LeaseState::kRunning) return;
+  if (reason == Code::kUnsupported) {
+    unsuited(*lease->job, *lease->task, *lease->host);
+    return settle();
+  }
   if (reason != Code::kUnavailable && reason != Code::kCancelled) {
     host_says_failed(*lease, reason);
     return settle();
@@ -132,6 +136,17 @@ void SchedulerImpl::handed_back(HostId from, LeaseId id, Code reason, Micros now
   end_running(*lease);
   queue_judge(task);
   settle();
+}
+
+/// Its owner does not allow the kind, or it lacks what that needs: no fault of host or task.
+void SchedulerImpl::unsuited(Job& job, const Task& task, Host& host) {
+  job.hosts[host.id].unsuited = true;
+  job.view.epoch = 0;
+  unpark_ = true;
+  mark(job);
+  say(Incident{job.id, task.id, host.id, "does not run this kind: no more work of this job"});
+  end_running_of(job, host);
+  if (host.spec.trusted) rejudge_by_digest(job);
 }
 
 void SchedulerImpl::lease_failed(Lease& lease, Code code, std::string what) {

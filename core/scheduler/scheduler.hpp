@@ -283,8 +283,9 @@ class Scheduler {
   // leases
   /// `from` is the host that says so: it speaks for its own leases only.
   virtual void outcome(HostId from, const Outcome& outcome, Micros now) = 0;
-  /// kUnavailable and kCancelled (paused, stopping, no room): nobody's fault. Any other reason is a
-  /// failure of the task, as an outcome with that status would be.
+  /// kUnavailable and kCancelled (paused, stopping, no room): nobody's fault. kUnsupported: the
+  /// host gets no task of the job any more, until it joins anew. Any other reason is a failure of
+  /// the task, as an outcome with that status would be.
   virtual void handed_back(HostId from, LeaseId lease, Code reason, Micros now) = 0;
   /// Moves the deadlines of the leases that it names, each up to its limit, and of those that queue
   /// behind them.

@@ -97,6 +97,7 @@ class SchedulerImpl final : public Scheduler {
   void unlink(std::vector<Lease*>& list, Lease& lease);
   void lease_failed(Lease& lease, Code code, std::string what);
   void host_says_failed(Lease& lease, Code code);
+  void unsuited(Job& job, const Task& task, Host& host);
   void observe(Lease& lease, const Outcome& outcome);
   void expire(Host& host);
   void learn(Lease& lease);

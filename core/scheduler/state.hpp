@@ -152,7 +152,8 @@ struct JobHost {
   std::uint32_t setbacks = 0;     ///< failures in the job since its last result
   bool undelivering = false;      ///< too many of its results did not come
   std::uint32_t undelivered = 0;  ///< those, times kFailedFetch, less delivered results
-  [[nodiscard]] bool barred() const { return quarantined || undelivering; }
+  bool unsuited = false;          ///< it said that it never runs this job's tasks
+  [[nodiscard]] bool barred() const { return quarantined || undelivering || unsuited; }
   std::uint64_t batch = 0;       ///< the open one
   std::vector<TaskId> accepted;  ///< tasks that rest on this host's word alone
 };
@@ -161,7 +162,7 @@ struct JobHost {
 struct JobView {
   std::uint64_t epoch = 0;
   std::uint32_t ordinary = 0, trusted = 0, paused = 0, connected = 0;
-  std::uint32_t quarantined = 0, undelivering = 0, suspended = 0;
+  std::uint32_t quarantined = 0, undelivering = 0, suspended = 0, unsuited = 0;
   std::uint32_t ordinary_groups = 0, groups = 0;
   std::uint64_t max_memory = 0, max_trusted_memory = 0;
   std::optional<Cut> cut;               ///< once it is asked for

@@ -118,6 +118,31 @@ TEST(Leases, HandedBackAsCancelledIsNoFailureEither) {
   EXPECT_THAT(d.take<FailJob>(), IsEmpty());
 }
 
+TEST(Leases, AHostThatNeverRunsTheKindIsAskedOnce) {
+  Driver d;
+  d.job(1).host(1).ready(1, 0).ready(1, 1).collect();
+  const auto sent = d.take<SendLease>();
+  ASSERT_FALSE(sent.empty());
+  d.s->handed_back(1, sent[0].lease, Code::kUnsupported, d.now);
+  d.wait(Config{}.backoff_max);
+  EXPECT_THAT(d.take<SendLease>(), IsEmpty());
+  EXPECT_THAT(d.take<FailJob>(), IsEmpty());
+  EXPECT_EQ(d.s->job_counts(1).failed, 0u) << "nobody's fault";
+  EXPECT_THAT(d.s->host_counts(1).idle_reason, HasSubstr("does not run this job's kind"));
+  EXPECT_THAT(d.s->waiting_reason(1), HasSubstr("1 that do not run this kind"));
+  d.job(2).ready(2, 0).collect();
+  EXPECT_EQ(d.one<SendLease>().job, 2u) << "other jobs are another matter";
+  // Others take its tasks; it is asked anew once it has joined anew.
+  d.host(2);
+  EXPECT_EQ(d.take<SendLease>().size(), 2u);
+  Driver again;
+  again.job(1).host(1).ready(1, 0).collect();
+  again.s->handed_back(1, again.one<SendLease>().lease, Code::kUnsupported, again.now);
+  again.s->host_left(1, again.now);
+  again.host(1);
+  EXPECT_EQ(again.one<SendLease>().host, 1u);
+}
+
 TEST(Failures, HandingBackForAnotherReasonIsOne) {
   Driver d;
   d.job(1).host(1).host(2).ready(1, 0).collect();
