@@ -25,6 +25,9 @@ struct Frame {
   std::vector<UniqueFd> fds;  ///< Unix sockets only, at most wire::kMaxFrameFds
 };
 
+/// major << 16 | minor << 8 | patch of this build.
+std::uint32_t own_release_number();
+
 /// A frame from a message of core/wire.
 template <typename Message>
 Frame make_frame(wire::FrameType type, Message&& message, wire::Bytes payload = {}) {

@@ -4,10 +4,12 @@
 #include "core/net/channel.hpp"
 
 namespace goblin::net {
-namespace {
 
-constexpr std::uint32_t kRelease =
-    GOBLIN_VERSION_MAJOR << 16 | GOBLIN_VERSION_MINOR << 8 | GOBLIN_VERSION_PATCH;
+std::uint32_t own_release_number() {
+  return GOBLIN_VERSION_MAJOR << 16 | GOBLIN_VERSION_MINOR << 8 | GOBLIN_VERSION_PATCH;
+}
+
+namespace {
 
 std::string range(std::uint16_t low, std::uint16_t high) {
   return low == high ? std::to_string(low) : std::to_string(low) + " to " + std::to_string(high);
@@ -19,7 +21,7 @@ std::string release_name(std::uint32_t release) {
 }
 
 std::string own_release() {
-  return "this side is release " + release_name(kRelease) + " (protocol " +
+  return "this side is release " + release_name(own_release_number()) + " (protocol " +
          range(wire::kProtocolMin, wire::kProtocol) + ")";
 }
 
@@ -102,7 +104,7 @@ Task<Result<wire::Welcome>> greet_server_open(Loop& loop, Channel& channel, wire
                                               Milliseconds deadline) {
   wire::Hello hello;
   hello.role = self;
-  hello.release = kRelease;
+  hello.release = own_release_number();
   GOBLIN_CO_TRY_VOID(co_await channel.send(make_frame(wire::FrameType::kHello, hello)));
   GOBLIN_CO_TRY(const wire::Bytes message,
                 co_await receive_greeting(loop, channel, wire::FrameType::kWelcome, deadline));
@@ -139,7 +141,7 @@ Task<Result<wire::Hello>> greet_client_open(Loop& loop, Channel& channel, wire::
   GOBLIN_CO_TRY(const wire::Hello hello, wire::decode_hello(message));
   wire::Welcome welcome;
   welcome.role = self;
-  welcome.release = kRelease;
+  welcome.release = own_release_number();
   welcome.protocol = std::min(hello.protocol_max, wire::kProtocol);
   if (hello.protocol_max < wire::kProtocolMin) {
     welcome.refusal = wire::Refusal::kProtocolTooOld;

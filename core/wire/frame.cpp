@@ -39,9 +39,12 @@ FrameCaps open_caps(FrameType type) {
     case FrameType::kBlobInfo:
     case FrameType::kBlobCredit:
     case FrameType::kBlobCancel:
-    case FrameType::kCatalogGet:
+    case FrameType::kMetadataGet:
+    case FrameType::kCatalogueNews:
     case FrameType::kStanding:
       return {256, 0, true};
+    case FrameType::kMetadata:
+      return {256, 64 * kKiB, true};  // targets, which may be longer, travel as a blob
     case FrameType::kBlobData:
       return {256, kBlobChunkBytes, true};
     case FrameType::kHostStatus:
@@ -51,7 +54,6 @@ FrameCaps open_caps(FrameType type) {
     case FrameType::kLabAssignments:
     case FrameType::kHostAssignments:
       return {4 * kMiB, 0, true};
-    case FrameType::kCatalog:
     case FrameType::kCancelLeases:
     case FrameType::kHandBack:
     case FrameType::kHeartbeat:

@@ -20,8 +20,8 @@ namespace goblin::wire {
 inline constexpr std::size_t kHeaderBytes = 16;
 inline constexpr std::size_t kMaxFrameFds =
     16;  ///< descriptors that one frame carries over a Unix socket
-inline constexpr std::uint16_t kProtocol = 1;  ///< highest protocol that this build speaks
-inline constexpr std::uint16_t kProtocolMin = 1;
+inline constexpr std::uint16_t kProtocol = 2;  ///< highest protocol that this build speaks
+inline constexpr std::uint16_t kProtocolMin = 2;
 
 /// The numbers are on the wire: they never change.
 enum class FrameType : std::uint16_t {
@@ -43,9 +43,10 @@ enum class FrameType : std::uint16_t {
   // lab node ↔ coordinator
   kLabStatus = 40,
   kHostAssignments = 41,
-  // both ↔ coordinator
-  kCatalogGet = 44,
-  kCatalog = 45,
+  // both ↔ coordinator; 44 and 45 were a catalogue without signatures
+  kMetadataGet = 42,
+  kMetadata = 43,
+  kCatalogueNews = 46,
   // host ↔ lab node
   kHostOffer = 48,
   kLeases = 49,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 # Greetings, blobs, and what the coordinator tells hosts and lab nodes. The only texts are addresses
-# of peers and names of published kinds. Field numbers are on the wire: append, never renumber.
+# of peers. Field numbers are on the wire: append, never renumber.
 @0xa5c44029b6ecc51c;
 
 using Cxx = import "/capnp/c++.capnp";
@@ -87,22 +87,16 @@ struct HostAssignments {
   hosts @0 :List(HostAssignment);
 }
 
-struct CatalogGet {
+struct MetadataGet {
+  file @0 :UInt8;
+  version @1 :UInt64;
 }
 
-struct CatalogKind {
-  name @0 :Text;
-  version @1 :UInt32;
+struct Metadata {
+  file @0 :UInt8;
+  version @1 :UInt64;
+  status @2 :Int32;
 }
 
-struct CatalogEntry {
-  plugin @0 :Task.Digest;
-  size @1 :UInt64;
-  abiMajor @2 :UInt32;
-  abiMinor @3 :UInt32;
-  kinds @4 :List(CatalogKind);
-}
-
-struct Catalog {
-  entries @0 :List(CatalogEntry);
+struct CatalogueNews {
 }

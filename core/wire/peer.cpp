@@ -72,19 +72,16 @@ GOBLIN_WIRE_STRUCT(HostAssignment) {
 }
 GOBLIN_WIRE_STRUCT(HostAssignments) { GOBLIN_LIST(hosts, Hosts, kMaxPeers); }
 
-GOBLIN_WIRE_STRUCT(CatalogGet) {}
-GOBLIN_WIRE_STRUCT(CatalogKind) {
-  GOBLIN_TEXT(name, Name, kMaxNameBytes);
+GOBLIN_WIRE_STRUCT(MetadataGet) {
+  GOBLIN_ENUM(file, File, ServedFile::kRoot, ServedFile::kTimestamp);
   GOBLIN_NUMBER(version, Version);
 }
-GOBLIN_WIRE_STRUCT(CatalogEntry) {
-  GOBLIN_DIGEST(plugin, Plugin);
-  GOBLIN_NUMBER(size, Size);
-  GOBLIN_NUMBER(abi_major, AbiMajor);
-  GOBLIN_NUMBER(abi_minor, AbiMinor);
-  GOBLIN_LIST(kinds, Kinds, kMaxPluginKinds);
+GOBLIN_WIRE_STRUCT(Metadata) {
+  GOBLIN_ENUM(file, File, ServedFile::kRoot, ServedFile::kTimestamp);
+  GOBLIN_NUMBER(version, Version);
+  GOBLIN_STATUS(status, Status);
 }
-GOBLIN_WIRE_STRUCT(Catalog) { GOBLIN_LIST(entries, Entries, kMaxPlugins); }
+GOBLIN_WIRE_STRUCT(CatalogueNews) {}
 
 }  // namespace goblin::wire::codec
 
@@ -116,6 +113,7 @@ GOBLIN_WIRE_DEFINE(HostStatus, host_status)
 GOBLIN_WIRE_DEFINE(LabAssignments, lab_assignments)
 GOBLIN_WIRE_DEFINE(LabStatus, lab_status)
 GOBLIN_WIRE_DEFINE(HostAssignments, host_assignments)
-GOBLIN_WIRE_DEFINE(CatalogGet, catalog_get)
-GOBLIN_WIRE_DEFINE(Catalog, catalog)
+GOBLIN_WIRE_DEFINE(MetadataGet, metadata_get)
+GOBLIN_WIRE_DEFINE(Metadata, metadata)
+GOBLIN_WIRE_DEFINE(CatalogueNews, catalogue_news)
 }  // namespace goblin::wire

@@ -126,21 +126,22 @@ struct HostAssignments {
   std::vector<HostAssignment> hosts;
 };
 
-struct CatalogGet {};
-struct CatalogKind {
-  std::string name;
-  std::uint32_t version = 0;
+/// Signed files of the catalogue that no digest names yet; targets are a blob, which the timestamp
+/// names.
+enum class ServedFile : std::uint8_t { kRoot = 1, kTimestamp = 2 };
+/// Host, lab node → coordinator. One at a time.
+struct MetadataGet {
+  ServedFile file = ServedFile::kRoot;
+  std::uint64_t version = 0;  ///< 0: the newest
 };
-struct CatalogEntry {
-  Digest plugin;
-  std::uint64_t size = 0;
-  std::uint32_t abi_major = 0;
-  std::uint32_t abi_minor = 0;
-  std::vector<CatalogKind> kinds;  ///< in the plugin's order: an index into it names a kind
+/// Its answer: the file is the frame's payload.
+struct Metadata {
+  ServedFile file = ServedFile::kRoot;
+  std::uint64_t version = 0;  ///< as it was asked for
+  std::int32_t status = 0;    ///< GOBLIN_OK, or why there is no file
 };
-struct Catalog {
-  std::vector<CatalogEntry> entries;
-};
+/// Coordinator → host, lab node: there is a newer timestamp than it last served.
+struct CatalogueNews {};
 
 // ---- tasks ----
 
@@ -208,8 +209,8 @@ struct Standing {
   X(BlobInfo, blob_info) X(BlobData, blob_data) X(BlobCredit, blob_credit) \
   X(BlobCancel, blob_cancel) X(HostStatus, host_status) \
   X(LabAssignments, lab_assignments) X(LabStatus, lab_status) \
-  X(HostAssignments, host_assignments) X(CatalogGet, catalog_get) \
-  X(Catalog, catalog) X(HostOffer, host_offer) X(Leases, leases) \
+  X(HostAssignments, host_assignments) X(MetadataGet, metadata_get) \
+  X(Metadata, metadata) X(CatalogueNews, catalogue_news) X(HostOffer, host_offer) X(Leases, leases) \
   X(Results, results) X(CancelLeases, cancel_leases) X(HandBack, hand_back) \
   X(Heartbeat, heartbeat) X(ReleaseResults, release_results) X(Standing, standing)
 // clang-format on

@@ -11,13 +11,10 @@
 #include <set>
 
 #include "core/net/channel.hpp"
-#include "core/net/sha256.hpp"
-#include "core/plugin/note.hpp"
-#include "core/plugin/sealed_file.hpp"
 #include "hosts/cli/ask.hpp"
+#include "hosts/cli/catalogue_commands.hpp"
 #include "hosts/cli/doctor/doctor.hpp"
 #include "hosts/cli/plugin_check.hpp"
-#include "hosts/cli/plugin_shelf_commands.hpp"
 #include "hosts/cli/print.hpp"
 #include "hosts/cli/role.hpp"
 #include "hosts/coordinator/coordinator.hpp"
@@ -109,38 +106,6 @@ int show_pin(const std::string& directory, bool create) {
   return 0;
 }
 
-int plugin_info(const std::string& file) {
-  auto memfd = plugin::make_sealed_memfd_from(file);
-  if (!memfd) {
-    return report(memfd.error());
-  }
-  auto map = plugin::FileMap::open(memfd->get());
-  if (!map) {
-    return report(map.error());
-  }
-  auto note = plugin::read_note(map->bytes());
-  if (!note) {
-    return report(note.error().with_context("'" + file + "'"));
-  }
-  std::cout << "sha256  " << net::sha256(map->bytes()).hex() << "\nabi     " << note->abi_major
-            << "." << note->abi_minor << "\n";
-  for (const auto& kind : note->kinds) {
-    std::cout << "kind    " << kind.text() << "\n";
-  }
-  return report(plugin::check_abi("plugin", note->abi_major, note->abi_minor));
-}
-
-void add_role_options(CLI::App& app, RoleOptions& options) {
-  app.add_option(
-      "--config,-c", options.config,
-      "TOML file; default: ~/.config/gpugoblin/ROLE.toml, for root /etc/gpugoblin/ROLE.toml");
-  app.add_option("--state-dir", options.state_dir, "where the daemon keeps its state");
-  app.add_option("--socket", options.socket, "Unix socket of the daemon");
-  app.add_option("--set", options.set,
-                 "KEY=VALUE: a setting that goes before the file; `config-check` lists all")
-      ->allow_extra_args(false);
-}
-
 struct App {
   CLI::App app{"GPU Goblin: a volunteer computing network for science", "goblin"};
   RoleOptions options;
@@ -149,6 +114,7 @@ struct App {
   std::string doctor_role;
   bool create = false;
   PluginCheckOptions plugin_check;
+  CatalogueOptions catalogue;
   std::function<int()> action;
 
   void leaf(CLI::App& parent, const std::string& name, const std::string& doc,
@@ -198,8 +164,11 @@ struct App {
     auto& coordinator = daemon<coordinator::CoordinatorConfig>(
         "coordinator", "registers hosts and lab nodes, offers the catalogue of plugins",
         &coordinator::read_config, &coordinator::run_coordinator);
-    leaf(coordinator, "reload", "read the plugin folders again",
-         [this] { return reload_plugins(options); });
+    leaf(coordinator, "reload", "read what is published again", [this] {
+      wire::Control control;
+      control.command = "reload";
+      return ask_daemon("coordinator", options, std::move(control));
+    });
 
     auto& lab = daemon<lab::LabConfig>("lab", "holds a lab's data and runs its jobs",
                                        &lab::read_config, &lab::run_lab);
@@ -226,22 +195,9 @@ struct App {
     control_leaf(host, "host", "finish", "complete what is here, then end");
 
     auto& plugin =
-        *app.add_subcommand("plugin", "look at plugins, add them to a coordinator, try them");
+        *app.add_subcommand("plugin", "sign plugins, publish them, take them back, try them");
     plugin.require_subcommand(1);
-    leaf(plugin, "info", "what a plugin's file claims to be (it is not loaded)",
-         [this] { return plugin_info(file); });
-    plugin.get_subcommand("info")->add_option("file", file, "the library")->required();
-    leaf(plugin, "add", "offer a plugin in a coordinator's catalogue",
-         [this] { return plugin_add(file, options); });
-    plugin.get_subcommand("add")->add_option("file", file, "the library")->required();
-    leaf(
-        plugin, "list", "what a coordinator offers, from where, and what it leaves out and why",
-        [this] { return plugin_list(options); }, true);
-    leaf(plugin, "remove", "take a plugin that was added out of a coordinator's catalogue",
-         [this] { return plugin_remove(file, options); });
-    plugin.get_subcommand("remove")
-        ->add_option("plugin", file, "its kind, or how its SHA-256 begins")
-        ->required();
+    add_catalogue_commands(plugin, catalogue, action);
 
     auto& check = *plugin.add_subcommand(
         "check", "try a plugin's kinds with honest jobs and hostile input, each test in a runner");

@@ -97,6 +97,7 @@ Result<Installation> Installation::at(const std::string& libdir) {
   result.runner_places_ = {libdir};
   result.backend_places_ = {libdir + "/backends"};
   result.plugin_places_ = {libdir + "/plugins"};
+  result.root_file_ = libdir + "/root.signed";
   return result;
 }
 
@@ -105,6 +106,7 @@ Installation Installation::beside(const std::string& program) {
   const fs::path prefix = bin.parent_path();
   Installation result;
   result.runner_places_ = {bin.string(), (prefix / "libexec/goblin").string()};
+  result.root_file_ = (prefix / "share/gpugoblin/root.signed").string();
   std::vector<fs::path> libraries = {prefix / "lib", prefix / "lib64"};
   // Debian's lib/x86_64-linux-gnu and the like.
   std::error_code missing;
@@ -129,6 +131,13 @@ Installation Installation::beside(const std::string& program) {
     }
   }
   return result;
+}
+
+Result<std::string> Installation::root_file() const {
+  if (::access(root_file_.c_str(), R_OK) == 0) {
+    return root_file_;
+  }
+  return fail(Code::kNotFound, "there is no '" + root_file_ + "'");
 }
 
 Result<std::string> Installation::runner() const {

@@ -36,6 +36,9 @@ class Installation {
   [[nodiscard]] std::vector<std::string> backends() const;
   /// Path of the plugin's library.
   [[nodiscard]] Result<std::string> plugin(std::string_view name) const;
+  /// Path of the root file of the network that this installation belongs to: LIBDIR/root.signed, or
+  /// PREFIX/share/gpugoblin/root.signed. kNotFound when it belongs to none.
+  [[nodiscard]] Result<std::string> root_file() const;
   /// Paths of all plugins, sorted by name; one of an earlier place hides its namesakes.
   [[nodiscard]] std::vector<std::string> plugins() const;
 
@@ -43,6 +46,7 @@ class Installation {
   std::vector<std::string> runner_places_;
   std::vector<std::string> backend_places_;
   std::vector<std::string> plugin_places_;
+  std::string root_file_;
 };
 
 }  // namespace goblin::hosts

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/coordinator/coordinator.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <map>
@@ -9,7 +10,6 @@
 #include "core/net/channel.hpp"
 #include "core/store/peer_registry.hpp"
 #include "hosts/coordinator/known_peers.hpp"
-#include "hosts/coordinator/plugin_shelf.hpp"
 #include "hosts/link/clock.hpp"
 #include "hosts/link/control_server.hpp"
 #include "hosts/link/listener_limits.hpp"
@@ -46,12 +46,19 @@ class Coordinator {
   Result<void> open() {
     std::error_code error;
     const std::string& dir = config_.state_dir;
-    std::filesystem::create_directories(dir + "/plugins", error);
+    std::filesystem::create_directories(dir, error);
     GOBLIN_TRY(registry_, store::PeerRegistry::open(dir + "/registry.sqlite"));
     GOBLIN_TRY(const std::vector<store::PeerRecord> records, registry_->list());
     known_ = std::make_unique<KnownPeers>(records, config_.max_known_peers, kSeenEvery);
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
-    GOBLIN_TRY_VOID(read_plugins());
+    if (config_.open_catalogue) {
+      GOBLIN_TRY(catalogue_, config_.open_catalogue(config_.publisher));
+    } else {
+      GOBLIN_TRY(catalogue_, Publisher::open(config_.publisher));
+    }
+    if (const auto published = catalogue_->refresh(unix_s()); !published) {
+      logger_.warn("the catalogue: " + published.error().message);
+    }
     GOBLIN_TRY(listener_, net::listen_tls(loop_, identity_, config_.address, config_.port,
                                           link::listener_limits(config_.listener, logger_)));
     link::ControlServer::Hooks hooks;
@@ -65,10 +72,9 @@ class Coordinator {
     loop_.spawn(accept_loop());
     loop_.spawn(update_loop());
     loop_.spawn(write_loop());
+    loop_.spawn(renew_loop());
     logger_.info("coordinator " + identity_->pin().hex() + " listens on " + config_.address + ":" +
-                 std::to_string(listener_->port()) + " with " +
-                 std::to_string(shelf_.catalog().entries.size()) +
-                 (shelf_.catalog().entries.size() == 1 ? " plugin" : " plugins"));
+                 std::to_string(listener_->port()));
     link::say_ready(config_.ready_fd,
                     std::to_string(listener_->port()) + " " + identity_->pin().hex());
     return {};
@@ -77,18 +83,48 @@ class Coordinator {
  private:
   using Micros = scheduler::Matchmaker::Micros;
 
-  Result<void> read_plugins() {
-    std::vector<std::string> directories = config_.plugin_dirs;
-    directories.push_back(added_directory());
-    GOBLIN_TRY(shelf_, PluginShelf::open(directories, config_.plugins));
-    for (const auto& one : plugins().left_out) {
-      logger_.warn("left out: " + one.why);
+  static std::uint64_t unix_s() { return static_cast<std::uint64_t>(link::unix_ms()) / 1000; }
+
+  net::Frame metadata(const wire::MetadataGet& asked) {
+    wire::Metadata answer;
+    answer.file = asked.file;
+    answer.version = asked.version;
+    auto file = catalogue_->metadata(asked.file, asked.version);
+    answer.status = file ? GOBLIN_OK : static_cast<std::int32_t>(file.error().code);
+    net::Frame frame = net::make_frame(wire::FrameType::kMetadata, answer);
+    if (file) {
+      frame.payload = std::move(*file);
+    }
+    return frame;
+  }
+
+  /// Reads what is published, renews the timestamp when that is due, tells everybody who is here.
+  Result<void> refresh_catalogue() {
+    GOBLIN_TRY(const bool news, catalogue_->refresh(unix_s()));
+    if (news) {
+      for (const auto& [pin, session] : peers_) {
+        loop_.spawn(tell(session->channel,
+                         net::make_frame(wire::FrameType::kCatalogueNews, wire::CatalogueNews{})));
+      }
     }
     return {};
   }
 
-  [[nodiscard]] PluginListing plugins() const { return shelf_.listing(added_directory()); }
-  [[nodiscard]] std::string added_directory() const { return config_.state_dir + "/plugins"; }
+  /// Often enough that a renewal which fails is tried several times before the timestamp expires.
+  net::Task<void> renew_loop() {
+    const std::uint64_t pause_s =
+        std::clamp<std::uint64_t>(config_.publisher.renew_every_s / 8, 1, 3600);
+    std::string said;
+    while (!stopping_) {
+      co_await loop_.sleep(net::Milliseconds(static_cast<std::int64_t>(pause_s) * 1000));
+      const auto done = refresh_catalogue();
+      const std::string trouble = done ? "" : done.error().message;
+      if (!trouble.empty() && trouble != said) {
+        logger_.error("the catalogue: " + trouble);
+      }
+      said = trouble;
+    }
+  }
 
   [[nodiscard]] Micros now() const {
     return static_cast<Micros>(
@@ -169,7 +205,7 @@ class Coordinator {
   }
 
   net::Task<Result<std::shared_ptr<net::BlobSource>>> find_blob(wire::Digest digest) {
-    co_return shelf_.find(digest);
+    co_return catalogue_->blob(digest);
   }
 
   net::Task<Result<void>> handle(wire::Digest pin, PeerSession& session, net::Frame frame) {
@@ -202,9 +238,10 @@ class Coordinator {
         }
         co_return co_await answer(pin, session);
       }
-      case wire::FrameType::kCatalogGet: {
-        net::Frame reply = net::make_frame(wire::FrameType::kCatalog, shelf_.catalog());
-        co_return co_await session.channel->send(std::move(reply));
+      case wire::FrameType::kMetadataGet: {
+        GOBLIN_CO_TRY(const wire::MetadataGet asked, wire::decode_metadata_get(frame.message));
+        const auto channel = session.channel;
+        co_return co_await channel->send(metadata(asked));
       }
       case wire::FrameType::kBlobGet:
       case wire::FrameType::kBlobInfo:
@@ -321,14 +358,13 @@ class Coordinator {
       return wire::Ok{};
     }
     if (command.command == "reload") {
-      GOBLIN_TRY_VOID(read_plugins());
-      return to_report(plugins());
-    }
-    if (command.command == "plugins") {
-      return to_report(plugins());
+      GOBLIN_TRY_VOID(refresh_catalogue());
+      wire::StatusReport report;
+      report.fields = catalogue_->report();
+      return report;
     }
     return fail(Code::kUnsupported, "a coordinator does not know the command '" + command.command +
-                                        "'; it knows: plugins, reload, stop");
+                                        "'; it knows: reload, stop");
   }
 
   wire::StatusReport status() {
@@ -358,12 +394,8 @@ class Coordinator {
                                 (is_validator(pin) ? ", validator" : ""));
       }
     }
-    for (const auto& entry : shelf_.catalog().entries) {
-      std::string kinds;
-      for (const auto& kind : entry.kinds) {
-        kinds += (kinds.empty() ? "" : " ") + kind.name + "/" + std::to_string(kind.version);
-      }
-      put("plugin " + entry.plugin.hex().substr(0, 16), kinds);
+    for (auto& [name, value] : catalogue_->report()) {
+      put(name, value);
     }
     put("state directory", config_.state_dir);
     return report;
@@ -378,7 +410,7 @@ class Coordinator {
   Micros updated_ = 0;   ///< when matchmaking ran last
   net::Event newcomer_;  ///< somebody waits for matchmaking
   std::shared_ptr<const net::Identity> identity_;
-  PluginShelf shelf_;
+  std::unique_ptr<CatalogueSource> catalogue_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<link::ControlServer> control_;
   std::map<wire::Digest, std::shared_ptr<PeerSession>> peers_;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/link/read_config.hpp"
-#include "hosts/common/installation.hpp"
 #include "hosts/coordinator/coordinator.hpp"
 
 namespace goblin::coordinator {
@@ -12,19 +11,23 @@ Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader) {
   config.port =
       static_cast<std::uint16_t>(reader.u64("listen.port", link::kCoordinatorPort, {0, 65535}));
   config.socket = reader.string("socket", config.state_dir + "/coordinator.sock");
-  config.plugin_dirs = reader.list("plugins.dirs", {});
-  const std::string libdir = reader.string("libdir", "");
-  if (reader.boolean("plugins.installed", true)) {
-    auto installation = hosts::Installation::locate(libdir);
-    if (installation) {
-      config.plugins = installation->plugins();
-    } else {
-      reader.complain("libdir", installation.error().message);
-    }
+  (void)reader.string("libdir", "");  // for `goblin plugin publish --installed`
+  config.publisher = publisher_settings(config.state_dir);
+  const auto seconds = [&reader](const char* key, std::uint64_t fallback, std::uint64_t least) {
+    using std::chrono::milliseconds;
+    const auto ms = [](std::uint64_t value) {
+      return milliseconds(static_cast<std::int64_t>(value) * 1000);
+    };
+    const auto given = reader.duration(key, ms(fallback), {ms(least), ms(365ULL * 86'400)});
+    return static_cast<std::uint64_t>(given.count()) / 1000;
+  };
+  config.publisher.renew_every_s = seconds("timestamp.every", config.publisher.renew_every_s, 1);
+  config.publisher.lifetime_s = seconds("timestamp.lifetime", config.publisher.lifetime_s, 2);
+  if (config.publisher.lifetime_s < 2 * config.publisher.renew_every_s) {
+    reader.complain("timestamp.lifetime",
+                    "is less than twice 'timestamp.every': one renewal that fails would stop "
+                    "every host");
   }
-  // After the installed ones: none takes the place of an installed kind unnoticed.
-  const auto files = reader.list("plugins.files", {});
-  config.plugins.insert(config.plugins.end(), files.begin(), files.end());
   config.validators = link::read_pins(reader, "validators");
   config.labs = link::read_pins(reader, "labs");
   config.matchmaking.labs_per_host =

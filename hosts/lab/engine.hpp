@@ -60,6 +60,8 @@ class PluginSource {
   /// kNotFound lists the kinds there are.
   virtual net::Task<Result<PluginFile>> find(KindName kind) = 0;
   virtual net::Task<Result<PluginFile>> find(wire::Digest plugin, std::uint32_t kind_index) = 0;
+  /// Is it known that the plugin may not run any more?
+  [[nodiscard]] virtual bool revoked(const wire::Digest& plugin) const = 0;
   /// Every plugin once (kind_index 0).
   virtual net::Task<Result<std::vector<PluginFile>>> all() = 0;
 };
@@ -108,6 +110,9 @@ class Engine {
   /// What a host may pull: the inputs of its leases.
   Result<std::shared_ptr<net::BlobSource>> find_blob(scheduler::HostId host,
                                                      const wire::Digest& digest);
+
+  /// Jobs of plugins that were revoked fail.
+  void catalogue_changed();
 
   // clients
   struct Outputs {
@@ -233,6 +238,7 @@ class Engine {
   net::Task<void> unstage_old();
   net::Task<void> finish_job(JobPtr job);
   net::Task<void> end_job(JobPtr job, wire::JobState state, Error error);
+  static Error revoked_error(const Job& job);
   void close_job(Job& job);
   wire::Capacity capacity_now(const Job& job) const;
   net::Task<void> plan_more(JobPtr job, scheduler::PlanMore action);

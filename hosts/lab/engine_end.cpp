@@ -154,6 +154,23 @@ net::Task<void> Engine::end_job(JobPtr job, wire::JobState state, Error error) {
   job->over.set();
 }
 
+Error Engine::revoked_error(const Job& job) {
+  return {Code::kUnsupported,
+          "the plugin of " + job.record.kind + " (" + job.record.plugin.hex().substr(0, 16) +
+              ") was revoked: the signed catalogue does not name it any more, so none of its tasks "
+              "may run; submit the job again once a plugin for it is published (the network's "
+              "operator knows why)"};
+}
+
+void Engine::catalogue_changed() {
+  std::erase_if(descriptions_, [this](const auto& item) { return plugins_.revoked(item.first); });
+  for (const auto& [number, job] : jobs_) {
+    if (!job->ended && plugins_.revoked(job->record.plugin)) {
+      loop_.spawn(end_job(job, wire::JobState::kFailed, revoked_error(*job)));
+    }
+  }
+}
+
 void Engine::trim(store::JobRecord& record) {
   record.plan_state.reset();
   record.summary = {};

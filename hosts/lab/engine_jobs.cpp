@@ -51,6 +51,11 @@ net::Task<void> Engine::run_job(JobPtr job) {
   constexpr net::Milliseconds kRetry{5'000};
   const bool resumed = !job->planner;
   Result<void> outcome;
+  if (!job->ended && plugins_.revoked(job->record.plugin)) {  // while it was submitted, or away
+    Error error = revoked_error(*job);
+    co_await end_job(job, wire::JobState::kFailed, std::move(error));
+    co_return;
+  }
   while (!job->ended && !stopped_) {
     std::optional<Turns::Turn> turn;
     if (resumed) {  // all at once after a restart: they start in turns

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "hosts/lab/link_plugins.hpp"
 
+#include <algorithm>
+
 #include "core/registry/kind_registry.hpp"
 
 namespace goblin::lab {
 namespace {
 
-constexpr net::Milliseconds kCatalogWait{10'000};
+constexpr net::Milliseconds kCatalogueWait{10'000};
 
-std::vector<plugin::KindId> kinds_of(const wire::CatalogEntry& entry) {
+std::vector<plugin::KindId> kinds_of(const wire::TrustPlugin& plugin) {
   std::vector<plugin::KindId> kinds;
-  for (const auto& kind : entry.kinds) {
+  for (const auto& kind : plugin.kinds) {
     kinds.push_back({kind.name, kind.version});
   }
   return kinds;
@@ -18,28 +20,41 @@ std::vector<plugin::KindId> kinds_of(const wire::CatalogEntry& entry) {
 
 }  // namespace
 
-net::Task<Result<void>> LinkPlugins::need_catalog() {
-  if (const auto done = co_await link_.wait_catalog(kCatalogWait); !done) {
-    co_return fail(Code::kUnavailable,
-                   "the catalogue of kinds is not here yet: " + link_.trouble());
+net::Task<Result<void>> LinkPlugins::need_catalogue() {
+  if (const auto done = co_await link_.wait_catalogue(kCatalogueWait); !done) {
+    const std::string& why = link_.connected() ? link_.catalogue().trouble() : link_.trouble();
+    co_return fail(Code::kUnavailable, "the catalogue of kinds is not here yet: " + why);
   }
-  co_return Result<void>{};
+  co_return link_.catalogue().may_start();
 }
 
 net::Task<Result<PluginFile>> LinkPlugins::find(KindName kind) {
-  GOBLIN_CO_TRY_VOID(co_await need_catalog());
+  GOBLIN_CO_TRY_VOID(co_await need_catalogue());
   KindRegistry registry;
-  for (const auto& entry : link_.catalog().entries) {
-    GOBLIN_CO_TRY_VOID(registry.add(entry.plugin, kinds_of(entry), "catalogue"));
+  std::optional<Error> refusal;
+  for (const auto& plugin : link_.catalogue().plugins()) {
+    if (const auto allowed = link_.catalogue().allow(plugin.plugin); !allowed) {
+      const bool meant =
+          std::any_of(plugin.kinds.begin(), plugin.kinds.end(), [&](const auto& one) {
+            return one.name == kind.name && (!kind.version || *kind.version == one.version);
+          });
+      refusal = meant ? std::optional(allowed.error()) : std::move(refusal);
+      continue;
+    }
+    // Who signs sees to it that no two plugins hold a kind; if they do, the first one counts.
+    (void)registry.add(plugin.plugin, kinds_of(plugin), "catalogue");
   }
   const std::string text =
       kind.version ? kind.name + "/" + std::to_string(*kind.version) : kind.name;
-  GOBLIN_CO_TRY(const KindEntry* const found, registry.find(text));
+  const auto found = registry.find(text);
+  if (!found) {
+    co_return fail(refusal ? *refusal : found.error());
+  }
   PluginFile file;
-  file.digest = found->plugin;
-  file.kind_index = found->index;
-  file.kind = found->id.text();
-  GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(file.digest, true));
+  file.digest = (*found)->plugin;
+  file.kind_index = (*found)->index;
+  file.kind = (*found)->id.text();
+  GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(file.digest));
   co_return file;
 }
 
@@ -47,18 +62,25 @@ net::Task<Result<PluginFile>> LinkPlugins::find(wire::Digest plugin, std::uint32
   PluginFile file;
   file.digest = plugin;
   file.kind_index = kind_index;
-  GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(plugin, false));
+  GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(plugin));
   co_return file;
 }
 
+bool LinkPlugins::revoked(const wire::Digest& plugin) const {
+  return link_.catalogue().known() && !link_.catalogue().lists(plugin);
+}
+
 net::Task<Result<std::vector<PluginFile>>> LinkPlugins::all() {
-  GOBLIN_CO_TRY_VOID(co_await need_catalog());
-  const wire::Catalog catalog = link_.catalog();
+  GOBLIN_CO_TRY_VOID(co_await need_catalogue());
+  const std::vector<wire::TrustPlugin> plugins = link_.catalogue().plugins();
   std::vector<PluginFile> files;
-  for (const auto& entry : catalog.entries) {
+  for (const auto& plugin : plugins) {
+    if (!link_.catalogue().allow(plugin.plugin)) {
+      continue;
+    }
     PluginFile file;
-    file.digest = entry.plugin;
-    GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(entry.plugin, true));
+    file.digest = plugin.plugin;
+    GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(plugin.plugin));
     files.push_back(std::move(file));
   }
   co_return files;

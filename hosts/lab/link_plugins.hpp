@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// The lab node's plugins: what the coordinator's catalogue names, downloaded when first needed.
+// The lab node's plugins: what the signed catalogue names, downloaded when first needed.
 #pragma once
 
 #include "hosts/lab/engine.hpp"
@@ -12,10 +12,11 @@ class LinkPlugins final : public PluginSource {
   explicit LinkPlugins(link::CoordinatorLink& link) : link_(link) {}
   net::Task<Result<PluginFile>> find(KindName kind) override;
   net::Task<Result<PluginFile>> find(wire::Digest plugin, std::uint32_t kind_index) override;
+  [[nodiscard]] bool revoked(const wire::Digest& plugin) const override;
   net::Task<Result<std::vector<PluginFile>>> all() override;
 
  private:
-  net::Task<Result<void>> need_catalog();
+  net::Task<Result<void>> need_catalogue();
   link::CoordinatorLink& link_;
 };
 

@@ -35,6 +35,7 @@ class Node {
     GOBLIN_TRY(plugin_cache_,
                store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
                                       config_.plugin_cache_bytes, [](const wire::Digest&) {}));
+    GOBLIN_TRY(catalogue_, link::Catalogue::open(config_.catalogue));
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
     GOBLIN_TRY(hosts_listener_, net::listen_tls(loop_, identity_, config_.address, config_.port,
                                                 link::listener_limits(config_.listener, logger_)));
@@ -51,9 +52,10 @@ class Node {
     link::CoordinatorLink::Hooks hooks;
     hooks.status = [this] { return lab_status(); };
     hooks.on_frame = [this](net::Frame frame) { on_coordinator(std::move(frame)); };
-    hooks.on_change = [] {};
+    hooks.on_catalogue = [this] { engine_->catalogue_changed(); };
     link_ = std::make_shared<link::CoordinatorLink>(loop_, identity_, std::move(options),
-                                                    std::move(hooks), *plugin_cache_, logger_);
+                                                    std::move(hooks), *catalogue_, *plugin_cache_,
+                                                    logger_);
     plugins_ = std::make_unique<LinkPlugins>(*link_);
     EngineOptions engine = config_.engine;
     engine.scheduler = with_secret_choices(engine.scheduler);
@@ -278,6 +280,7 @@ class Node {
     put("port", std::to_string(hosts_listener_->port()));
     put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
+    catalogue_->report(report.fields);
     put("hosts assigned", std::to_string(admission_.prune(loop_.now())));
     const Engine::Footprint held = engine_->footprint();
     put("hosts connected", std::to_string(held.hosts));
@@ -298,6 +301,7 @@ class Node {
   std::unique_ptr<store::LabJournal> journal_;
   std::unique_ptr<store::Staging> staging_;
   std::unique_ptr<store::BlobCache> plugin_cache_;
+  std::unique_ptr<link::Catalogue> catalogue_;
   std::shared_ptr<const net::Identity> identity_;
   std::unique_ptr<net::Listener> hosts_listener_, clients_listener_;
   std::shared_ptr<link::CoordinatorLink> link_;

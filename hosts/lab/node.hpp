@@ -10,6 +10,7 @@
 #include "core/log/log.hpp"
 #include "hosts/common/config_reader.hpp"
 #include "hosts/lab/engine.hpp"
+#include "hosts/link/catalogue.hpp"
 
 namespace goblin::lab {
 
@@ -24,6 +25,7 @@ struct LabConfig {
   std::string coordinator;          ///< host name or address
   std::uint16_t coordinator_port = 0;
   wire::Digest coordinator_pin;
+  link::CatalogueSettings catalogue;
   std::uint32_t hosts_wanted = 1000;
   std::vector<wire::Digest> hosts;       ///< allowed without the coordinator's word
   std::vector<wire::Digest> validators;  ///< trusted by this lab

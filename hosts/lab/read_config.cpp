@@ -17,6 +17,7 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
   config.coordinator = coordinator.host;
   config.coordinator_port = coordinator.port;
   config.coordinator_pin = coordinator.pin;
+  config.catalogue = link::read_catalogue(reader, config.state_dir);
   config.hosts_wanted =
       static_cast<std::uint32_t>(reader.u64("hosts.wanted", 1000, {0, 1'000'000}));
   config.listener.connections =

@@ -3,29 +3,89 @@
 
 #include <algorithm>
 
-#include "core/net/sha256.hpp"
 #include "core/plugin/sealed_file.hpp"
 #include "hosts/link/watched_fetch.hpp"
 
 namespace goblin::link {
 namespace {
 
+/// A coordinator that does not answer so long is as good as gone.
+constexpr net::Milliseconds kAnswer{30'000};
+/// Between two looks at the catalogue, whoever asks for them.
+constexpr net::Milliseconds kPause{200};
+/// How long a plugin that the catalogue does not name is waited for.
+constexpr net::Milliseconds kNewPlugin{5'000};
+
 net::Task<Result<std::shared_ptr<net::BlobSource>>> serve_nothing() {
   co_return fail(Code::kNotFound, "a daemon serves no blobs to its coordinator");
+}
+
+/// Bytes of a length that is known, or at most so many; refused before the first one otherwise.
+class BoundedSink final : public net::BlobSink {
+ public:
+  BoundedSink(std::string what, std::uint64_t bytes) : what_(std::move(what)), bytes_(bytes) {}
+  Result<void> begin(std::uint64_t size) override {
+    if (size != bytes_) {
+      return fail(Code::kCorrupt, what_ + ": the coordinator serves " + std::to_string(size) +
+                                      " bytes, but " + std::to_string(bytes_) + " were signed");
+    }
+    data_.resize(bytes_);
+    return {};
+  }
+  Result<void> write(std::uint64_t offset, wire::ByteView bytes) override {
+    std::copy(bytes.begin(), bytes.end(), data_.begin() + static_cast<std::ptrdiff_t>(offset));
+    return {};
+  }
+  wire::Bytes take() { return std::move(data_); }
+
+ private:
+  std::string what_;
+  std::uint64_t bytes_;
+  wire::Bytes data_;
+};
+
+/// Another sink, for bytes of a length that is known.
+class SizedSink final : public net::BlobSink {
+ public:
+  SizedSink(std::shared_ptr<net::BlobSink> sink, wire::TrustPlugin plugin)
+      : sink_(std::move(sink)), plugin_(std::move(plugin)) {}
+  Result<void> begin(std::uint64_t size) override {
+    if (size != plugin_.size) {
+      return fail(Code::kCorrupt, "plugin " + plugin_.name + ": the coordinator serves " +
+                                      std::to_string(size) + " bytes, but " +
+                                      std::to_string(plugin_.size) + " were signed");
+    }
+    return sink_->begin(size);
+  }
+  Result<void> write(std::uint64_t offset, wire::ByteView bytes) override {
+    return sink_->write(offset, bytes);
+  }
+
+ private:
+  std::shared_ptr<net::BlobSink> sink_;
+  wire::TrustPlugin plugin_;
+};
+
+wire::ServedFile served_file(trust::MetadataRole role) {
+  return role == trust::MetadataRole::kRoot ? wire::ServedFile::kRoot
+                                            : wire::ServedFile::kTimestamp;
 }
 
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(net::Loop& loop, std::shared_ptr<const net::Identity> self,
-                                 Options options, Hooks hooks, store::BlobCache& plugins,
-                                 log::Logger logger)
+                                 Options options, Hooks hooks, Catalogue& catalogue,
+                                 store::BlobCache& plugins, log::Logger logger)
     : loop_(loop),
       self_(std::move(self)),
       options_(std::move(options)),
       hooks_(std::move(hooks)),
       cache_(plugins),
       logger_(std::move(logger)),
-      catalog_here_(loop),
+      catalogue_(catalogue),
+      look_(loop),
+      updated_(loop),
+      answered_(loop),
       nudge_(loop),
       stop_(loop),
       connected_(loop) {}
@@ -36,6 +96,7 @@ void CoordinatorLink::stop() {
   stopped_ = true;
   stop_.set();
   nudge_.set();
+  look_.set();
   if (channel_) {
     channel_->close();
   }
@@ -44,6 +105,7 @@ void CoordinatorLink::stop() {
 net::Task<void> CoordinatorLink::run() {
   const auto self = shared_from_this();
   net::Backoff backoff(options_.seed, net::Milliseconds(200), options_.retry_last);
+  loop_.spawn(update_loop(self));
   while (!stopped_) {
     const auto started = loop_.now();
     const auto end = co_await session();
@@ -52,6 +114,7 @@ net::Task<void> CoordinatorLink::run() {
       channel_->close();
     }
     connected_.reset();
+    answered_.set();  // whoever waits for an answer gets none
     if (exchange_) {
       exchange_->shut_down();
     }
@@ -72,7 +135,6 @@ net::Task<void> CoordinatorLink::run() {
                     : options_.host + ":" + std::to_string(options_.port) + ": " + why) +
                "; next attempt in " + std::to_string(pause.count()) + " ms";
     logger_.warn(trouble_);
-    hooks_.on_change();
     (void)co_await stop_.wait_for(pause);
   }
 }
@@ -92,17 +154,16 @@ net::Task<Result<void>> CoordinatorLink::session() {
   connected_.set();
   logger_.info("connected to coordinator " + options_.host + ":" + std::to_string(options_.port));
   loop_.spawn(beat(shared_from_this(), channel_));
-  hooks_.on_change();
+  look_.set();
   while (true) {
     GOBLIN_CO_TRY(net::Frame frame, co_await channel_->receive());
     switch (frame.type) {
-      case wire::FrameType::kCatalog: {
-        GOBLIN_CO_TRY(catalog_, wire::decode_catalog(frame.message));
-        has_catalog_ = true;
-        catalog_here_.set();
-        hooks_.on_change();
+      case wire::FrameType::kMetadata:
+        GOBLIN_CO_TRY_VOID(take_metadata(std::move(frame)));
         break;
-      }
+      case wire::FrameType::kCatalogueNews:
+        look_.set();
+        break;
       case wire::FrameType::kBlobGet:
       case wire::FrameType::kBlobInfo:
       case wire::FrameType::kBlobData:
@@ -120,89 +181,177 @@ net::Task<Result<void>> CoordinatorLink::session() {
 
 net::Task<void> CoordinatorLink::beat(std::shared_ptr<CoordinatorLink> self,
                                       std::shared_ptr<net::Channel> channel) {
-  auto catalog_due = loop_.now();
   while (!self->stopped_ && channel->is_open()) {
     nudge_.reset();
-    if (loop_.now() >= catalog_due) {
-      catalog_due = loop_.now() + options_.catalog_every;
-      (void)co_await channel->send(
-          net::make_frame(wire::FrameType::kCatalogGet, wire::CatalogGet{}));
-    }
-    if (!channel->is_open()) {
-      co_return;
-    }
     (void)co_await channel->send(hooks_.status());
     (void)co_await nudge_.wait_for(options_.heartbeat);
   }
 }
 
-net::Task<bool> CoordinatorLink::wait_catalog(net::Milliseconds limit) {
-  if (!has_catalog_) {
-    (void)co_await catalog_here_.wait_for(limit);
-  }
-  co_return has_catalog_;
-}
-
-net::Task<Result<std::shared_ptr<const net::UniqueFd>>> CoordinatorLink::plugin(wire::Digest digest,
-                                                                                bool from_catalog) {
-  if (from_catalog) {
-    const bool named = std::any_of(catalog_.entries.begin(), catalog_.entries.end(),
-                                   [&](const auto& entry) { return entry.plugin == digest; });
-    if (!named) {
-      co_return fail(Code::kNotFound, "plugin " + digest.hex().substr(0, 16) +
-                                          " is not in the coordinator's catalogue");
+net::Task<void> CoordinatorLink::update_loop(std::shared_ptr<CoordinatorLink> self) {
+  std::string said;
+  while (!self->stopped_) {
+    if (!connected()) {
+      co_await connected_.wait_for(options_.catalogue_every);
+      continue;
     }
-  }
-  while (true) {
-    if (const auto it = sealed_.find(digest); it != sealed_.end()) {
-      co_return it->second;
-    }
-    const auto under_way = downloading_.find(digest);
-    if (under_way == downloading_.end()) {
+    look_.reset();
+    const bool first = !catalogue_.known();
+    const auto done = co_await catalogue_.update(loop_, *this);
+    if (stopped_) {
       break;
     }
-    const auto done = under_way->second;
-    co_await done->wait();
-  }
-  const auto done = std::make_shared<net::Event>(loop_);
-  downloading_.emplace(digest, done);
-  auto pin = cache_.find(digest);
-  Result<void> here;
-  if (!pin) {
-    here = co_await download(digest);
-    if (here) {
-      pin = cache_.find(digest);
+    if (!done && connected() && done.error().message != said) {
+      logger_.error("the catalogue: " + done.error().message);
+    } else if (done && (first || !said.empty())) {
+      logger_.info("the catalogue is verified");
     }
+    said = done ? "" : done.error().message;
+    sealed_.drop_unless([this](const wire::Digest& plugin) { return catalogue_.lists(plugin); });
+    updated_.set();
+    hooks_.on_catalogue();
+    (void)co_await stop_.wait_for(kPause);
+    (void)co_await look_.wait_for(options_.catalogue_every);
   }
-  Result<std::shared_ptr<const net::UniqueFd>> result = fail(Code::kNotFound, "");
-  if (!here) {
-    result = fail(here.error().with_context("plugin " + digest.hex().substr(0, 16)));
-  } else if (!pin) {
-    result = fail(std::move(pin).error());
-  } else {
-    auto memfd = plugin::make_sealed_memfd_from("/proc/self/fd/" + std::to_string((*pin)->fd()));
-    if (memfd) {
-      // What the cache holds may have been changed on disk: what is sealed is what counts.
-      auto map = plugin::FileMap::open(memfd->get());
-      if (!map) {
-        result = fail(std::move(map).error());
-      } else if (net::sha256(map->bytes()) != digest) {
-        result = fail(Code::kCorrupt, "plugin " + digest.hex().substr(0, 16) +
-                                          " in the cache was changed: remove it and try again");
-      } else {
-        result = std::make_shared<const net::UniqueFd>(std::move(*memfd));
-        sealed_.emplace(digest, *result);
-      }
-    } else {
-      result = fail(std::move(memfd).error());
-    }
-  }
-  downloading_.erase(digest);
-  done->set();
-  co_return result;
 }
 
-net::Task<Result<void>> CoordinatorLink::download(wire::Digest digest) {
+net::Task<Result<wire::Bytes>> CoordinatorLink::get(trust::Wanted wanted) {
+  if (wanted.role == trust::MetadataRole::kTargets) {
+    return get_targets(std::move(wanted));
+  }
+  return get_file(std::move(wanted));
+}
+
+net::Task<Result<wire::Bytes>> CoordinatorLink::get_file(trust::Wanted wanted) {
+  const auto channel = channel_;
+  if (!connected()) {
+    co_return fail(Code::kUnavailable, trouble_);
+  }
+  wire::MetadataGet ask;
+  ask.file = served_file(wanted.role);
+  ask.version = wanted.version;
+  asked_ = ask;
+  answer_.reset();
+  answered_.reset();
+  GOBLIN_CO_TRY_VOID(co_await channel->send(net::make_frame(wire::FrameType::kMetadataGet, ask)));
+  (void)co_await answered_.wait_for(kAnswer);
+  asked_.reset();
+  if (!answer_) {
+    if (channel->is_open()) {
+      channel->close();  // a late answer must not be taken for the next one
+    }
+    co_return fail(Code::kUnavailable, "the coordinator did not answer");
+  }
+  auto answer = std::move(*answer_);
+  answer_.reset();
+  co_return answer;
+}
+
+Result<void> CoordinatorLink::take_metadata(net::Frame frame) {
+  GOBLIN_TRY(const wire::Metadata head, wire::decode_metadata(frame.message));
+  if (!asked_ || head.file != asked_->file || head.version != asked_->version) {
+    return fail(Code::kCorrupt, "the coordinator sends metadata that nobody has asked for");
+  }
+  asked_.reset();
+  if (head.status == GOBLIN_OK) {
+    answer_ = std::move(frame.payload);
+  } else {
+    answer_ = fail(code_from_status(head.status), "the coordinator publishes none");
+  }
+  answered_.set();
+  return {};
+}
+
+net::Task<Result<wire::Bytes>> CoordinatorLink::get_targets(trust::Wanted wanted) {
+  const auto channel = channel_;
+  const auto exchange = exchange_;
+  if (!exchange) {
+    co_return fail(Code::kUnavailable, trouble_);
+  }
+  const auto sink = std::make_shared<BoundedSink>(
+      "targets version " + std::to_string(wanted.version), wanted.max_bytes);
+  GOBLIN_CO_TRY_VOID(co_await fetch_watched(loop_, *exchange, wanted.digest, 0, sink));
+  co_return sink->take();
+}
+
+net::Task<bool> CoordinatorLink::wait_catalogue(net::Milliseconds limit) {
+  const auto until = loop_.now() + limit;
+  while (!catalogue_.known() && loop_.now() < until && !stopped_) {
+    updated_.reset();
+    (void)co_await updated_.wait_for(
+        std::chrono::duration_cast<net::Milliseconds>(until - loop_.now()) + net::Milliseconds(1));
+  }
+  co_return catalogue_.known();
+}
+
+net::Task<Result<wire::TrustPlugin>> CoordinatorLink::allowed(wire::Digest digest) {
+  if (!catalogue_.known() && !catalogue_.looked()) {
+    (void)co_await wait_catalogue(kNewPlugin);
+  }
+  auto entry = catalogue_.allow(digest);
+  if (!entry && entry.error().code == Code::kNotFound && connected()) {
+    // Somebody else may have heard of it earlier.
+    updated_.reset();
+    look_.set();
+    (void)co_await updated_.wait_for(kNewPlugin);
+    entry = catalogue_.allow(digest);
+  }
+  if (!entry) {
+    co_return fail(std::move(entry).error());
+  }
+  co_return **entry;
+}
+
+net::Task<Result<std::shared_ptr<const net::UniqueFd>>> CoordinatorLink::plugin(
+    wire::Digest digest) {
+  while (true) {
+    GOBLIN_CO_TRY(wire::TrustPlugin entry, co_await allowed(digest));
+    if (auto sealed = sealed_.find(digest)) {
+      co_return sealed;
+    }
+    if (const auto under_way = downloading_.find(digest); under_way != downloading_.end()) {
+      const auto done = under_way->second;
+      co_await done->wait();
+      continue;
+    }
+    const auto done = std::make_shared<net::Event>(loop_);
+    downloading_.emplace(digest, done);
+    auto result = co_await obtain(std::move(entry));
+    downloading_.erase(digest);
+    done->set();
+    if (!result) {
+      co_return fail(result.error().with_context("plugin " + digest.hex().substr(0, 16)));
+    }
+    if (!catalogue_.lists(digest)) {
+      continue;  // revoked while it came
+    }
+    co_return result;
+  }
+}
+
+net::Task<Result<std::shared_ptr<const net::UniqueFd>>> CoordinatorLink::obtain(
+    wire::TrustPlugin plugin) {
+  auto pin = cache_.find(plugin.plugin);
+  if (!pin) {
+    GOBLIN_CO_TRY_VOID(co_await download(plugin));
+    pin = cache_.find(plugin.plugin);
+  }
+  if (!pin) {
+    co_return fail(std::move(pin).error());
+  }
+  GOBLIN_CO_TRY(net::UniqueFd memfd,
+                plugin::make_sealed_memfd_from("/proc/self/fd/" + std::to_string((*pin)->fd())));
+  // What the cache holds may have been changed on disk: what is sealed is what counts.
+  GOBLIN_CO_TRY(const plugin::FileMap map, plugin::FileMap::open(memfd.get()));
+  if (auto good = trust::check_plugin_bytes(plugin, map.bytes()); !good) {
+    co_return fail(good.error().with_context("the copy in the cache: remove it and try again"));
+  }
+  auto sealed = std::make_shared<const net::UniqueFd>(std::move(memfd));
+  sealed_.add(plugin.plugin, sealed, plugin.size);
+  co_return sealed;
+}
+
+net::Task<Result<void>> CoordinatorLink::download(wire::TrustPlugin plugin) {
   if (!exchange_) {
     (void)co_await connected_.wait_for(net::Milliseconds(10'000));
   }
@@ -211,12 +360,11 @@ net::Task<Result<void>> CoordinatorLink::download(wire::Digest digest) {
   if (!exchange) {
     co_return fail(Code::kUnavailable, trouble_);
   }
-  GOBLIN_CO_TRY(std::unique_ptr<store::BlobCache::Download> download, cache_.download(digest));
-  auto fetched =
-      co_await fetch_watched(loop_, *exchange, digest, download->offset(), download->sink());
-  if (!fetched) {
-    co_return fail(std::move(fetched).error());
-  }
+  GOBLIN_CO_TRY(std::unique_ptr<store::BlobCache::Download> download,
+                cache_.download(plugin.plugin));
+  const auto sink = std::make_shared<SizedSink>(download->sink(), plugin);
+  GOBLIN_CO_TRY_VOID(
+      co_await fetch_watched(loop_, *exchange, plugin.plugin, download->offset(), sink));
   auto committed = download->commit();
   if (!committed) {
     co_return fail(std::move(committed).error());

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "core/net/channel.hpp"
+#include "core/plugin/note.hpp"
 #include "hosts/common/installation.hpp"
 #include "hosts/common/paths.hpp"
 #include "hosts/common/units.hpp"
@@ -180,6 +182,63 @@ Endpoint read_coordinator(hosts::ConfigReader& reader) {
     }
   }
   return endpoint;
+}
+
+CatalogueSettings read_catalogue(hosts::ConfigReader& reader, const std::string& state_dir) {
+  CatalogueSettings settings;
+  settings.directory = state_dir + "/trust";
+  settings.release = net::own_release_number();
+  settings.backends = {reader.string("runner.backend", "cpu")};
+  std::string fallback;
+  std::string looked;
+  if (const auto file = hosts::default_config_file("host", hosts::Environment::process())) {
+    fallback = (std::filesystem::path(*file).parent_path() / "root.signed").string();
+    looked = "there is no '" + fallback + "'";
+    std::error_code error;
+    if (!std::filesystem::exists(fallback, error)) {
+      fallback.clear();
+    }
+  }
+  if (const auto installation = hosts::Installation::locate(reader.string("libdir", ""));
+      installation && fallback.empty()) {
+    if (auto file = installation->root_file()) {
+      fallback = *file;
+    } else {
+      looked += (looked.empty() ? "" : ", and ") + file.error().message;
+    }
+  }
+  settings.root_file = reader.string("trust.root", fallback);
+  if (settings.root_file.empty()) {
+    reader.complain("trust.root",
+                    "is not set, and " + looked +
+                        ": name the root file of the network, which its operator gives you (of "
+                        "your own network: root-1.signed, which `goblin plugin keys init` made)");
+  }
+  return settings;
+}
+
+trust::Restriction read_restriction(hosts::ConfigReader& reader) {
+  trust::Restriction restriction;
+  for (const auto& text : reader.list("plugins.kinds", {})) {
+    const auto slash = text.find('/');
+    const auto id = plugin::KindId::parse(slash == std::string::npos ? text + "/1" : text);
+    if (id) {
+      restriction.kinds.push_back({id->name, slash == std::string::npos ? 0 : id->version});
+    } else {
+      reader.complain("plugins.kinds",
+                      "'" + text + "' is no kind: write \"matmul\", or \"matmul/1\"");
+    }
+  }
+  for (const auto& text : reader.list("plugins.signers", {})) {
+    if (const auto key = wire::Digest::from_hex(text)) {
+      restriction.signers.push_back(*key);
+    } else {
+      reader.complain("plugins.signers", "'" + text +
+                                             "' is no key id: 64 hexadecimal digits, as `goblin "
+                                             "plugin keys show` says");
+    }
+  }
+  return restriction;
 }
 
 plugin::RunnerOptions read_runner(hosts::ConfigReader& reader) {

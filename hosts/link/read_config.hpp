@@ -10,6 +10,7 @@
 #include "core/plugin/runner_client.hpp"
 #include "core/wire/values.hpp"
 #include "hosts/common/config_reader.hpp"
+#include "hosts/link/catalogue.hpp"
 
 namespace goblin::link {
 
@@ -42,6 +43,12 @@ struct Endpoint {
 Result<Endpoint> parse_endpoint(const std::string& address, std::uint16_t default_port);
 /// "coordinator.address" ("name:port") and "coordinator.pin".
 Endpoint read_coordinator(hosts::ConfigReader& reader);
+
+/// "trust.root": the root file of the network; by default root.signed in the folder of settings, or
+/// that of the installation. The verifier's directory is STATE/trust.
+CatalogueSettings read_catalogue(hosts::ConfigReader& reader, const std::string& state_dir);
+/// "plugins.kinds" ("matmul", "matmul/1") and "plugins.signers" (key ids).
+trust::Restriction read_restriction(hosts::ConfigReader& reader);
 
 /// "libdir", "runner.backend", "runner.device", "jail.require": program, backend and jail of
 /// runners.

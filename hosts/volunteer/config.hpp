@@ -10,6 +10,7 @@
 #include "core/net/loop.hpp"
 #include "core/plugin/runner_client.hpp"
 #include "core/wire/peer.hpp"
+#include "hosts/link/catalogue.hpp"
 #include "hosts/volunteer/cache_watch.hpp"
 
 namespace goblin::volunteer {
@@ -48,8 +49,8 @@ struct HostConfig {
   std::uint32_t slots = 1024;  ///< leases at once, queue included
   double cpu_fraction = 1.0;   ///< of `threads` processors, 0.01 to 1
   int nice = 10;
-  std::vector<std::string> kinds;  ///< allowed kinds, "matmul" or "matmul/1"; empty: all
-  plugin::RunnerOptions runner;    ///< program, backend, device
+  link::CatalogueSettings catalogue;  ///< root, and what the volunteer allows
+  plugin::RunnerOptions runner;       ///< program, backend, device
   net::Milliseconds heartbeat{2'000};
   net::Milliseconds runner_idle{60'000};  ///< an unused runner is ended after this
   net::Milliseconds cancel_grace{3'000};  ///< a runner told to stop that does not is killed

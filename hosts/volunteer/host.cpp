@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "core/plugin/jail_probe.hpp"
 #include "hosts/link/control_server.hpp"
@@ -37,6 +38,8 @@ class Host {
     GOBLIN_TRY(identity_, net::Identity::load_or_create(dir + "/identity"));
     GOBLIN_TRY(cache_, store::BlobCache::open(dir + "/cache", store::NamedBy::kBlake3,
                                               config_.cache_bytes, [](const wire::Digest&) {}));
+    GOBLIN_TRY(catalogue_, link::Catalogue::open(config_.catalogue));
+    no_start_ = why_no_start();
     GOBLIN_TRY(plugins_,
                store::BlobCache::open(dir + "/plugins", store::NamedBy::kSha256,
                                       config_.plugin_cache_bytes, [](const wire::Digest&) {}));
@@ -65,9 +68,9 @@ class Host {
     link::CoordinatorLink::Hooks hooks;
     hooks.status = [this] { return host_status(); };
     hooks.on_frame = [this](net::Frame frame) { on_coordinator(std::move(frame)); };
-    hooks.on_change = [] {};
-    link_ = std::make_shared<link::CoordinatorLink>(loop_, identity_, std::move(options),
-                                                    std::move(hooks), *plugins_, logger_);
+    hooks.on_catalogue = [this] { catalogue_changed(); };
+    link_ = std::make_shared<link::CoordinatorLink>(
+        loop_, identity_, std::move(options), std::move(hooks), *catalogue_, *plugins_, logger_);
     work_->pause(paused_);
     work_->start();
     watch_->start([this] { cache_changed(); }, [this] { cache_lost(); });
@@ -81,27 +84,16 @@ class Host {
 
  private:
   net::Task<Result<std::shared_ptr<const net::UniqueFd>>> find_plugin(wire::Digest digest) {
-    if (!config_.kinds.empty()) {
-      for (const auto& entry : link_->catalog().entries) {
-        if (entry.plugin != digest) {
-          continue;
-        }
-        const bool allowed =
-            std::all_of(entry.kinds.begin(), entry.kinds.end(), [this](const auto& kind) {
-              const std::string full = kind.name + "/" + std::to_string(kind.version);
-              return std::any_of(
-                  config_.kinds.begin(), config_.kinds.end(),
-                  [&](const auto& wanted) { return wanted == kind.name || wanted == full; });
-            });
-        if (!allowed) {
-          co_return fail(Code::kUnsupported, "the volunteer does not allow this kind");
-        }
-      }
-    }
     for (int mended = 0;; ++mended) {
-      auto found = co_await link_->plugin(digest, true);
-      if (found || !plugins_->trouble()) {
+      auto found = co_await link_->plugin(digest);
+      if (found) {
         co_return found;
+      }
+      if (!plugins_->trouble()) {
+        // kUnsupported is for ever: the lab node offers no more of it. All else may pass, and none
+        // of it is the task's fault.
+        const bool for_ever = found.error().code == Code::kUnsupported;
+        co_return fail(for_ever ? Code::kUnsupported : Code::kUnavailable, found.error().message);
       }
       const bool again = mended < kMostMended;
       const bool sound = co_await watch_->mend();
@@ -109,6 +101,32 @@ class Host {
         co_return fail(Code::kUnavailable, found.error().message);
       }
     }
+  }
+
+  /// What was revoked stops; what may begin is looked at anew.
+  void catalogue_changed() {
+    work_->drop_plugins([this](const wire::Digest& plugin) { return catalogue_->lists(plugin); });
+    review_start();
+  }
+  /// Once the catalogue has expired no task begins; those that run are completed.
+  void review_start() {
+    const std::string before = std::exchange(no_start_, why_no_start());
+    if (no_start_.empty() == before.empty()) {
+      return;
+    }
+    if (!no_start_.empty()) {
+      logger_.warn("no new tasks: " + no_start_);
+      work_->hand_back_waiting();
+    }
+    offer_again();
+  }
+  /// Before the first look there is nothing to say: leases wait for it.
+  [[nodiscard]] std::string why_no_start() const {
+    if (!catalogue_->known() && !catalogue_->looked()) {
+      return "";
+    }
+    const auto good = catalogue_->may_start();
+    return good ? "" : good.error().message;
   }
 
   /// Lab nodes hear that the host takes nothing for now, or takes work again.
@@ -132,8 +150,8 @@ class Host {
       return wire::HostState::kStopping;
     }
     // The wire knows no other word for "takes no work for now".
-    return paused_ || !watch_->trouble().empty() ? wire::HostState::kPaused
-                                                 : wire::HostState::kReady;
+    return paused_ || !watch_->trouble().empty() || !no_start_.empty() ? wire::HostState::kPaused
+                                                                       : wire::HostState::kReady;
   }
 
   [[nodiscard]] wire::HostCapacity capacity() const {
@@ -215,6 +233,7 @@ class Host {
   net::Task<void> expire_loop() {
     while (!stopping_) {
       co_await loop_.sleep(net::Milliseconds(1'000));
+      review_start();
       const auto gone = std::erase_if(labs_, [this](const auto& item) {
         if (item.second->expired()) {
           let_go(item.second);
@@ -335,6 +354,7 @@ class Host {
                                                            : "not ready");
     put("coordinator", config_.coordinator + ":" + std::to_string(config_.coordinator_port));
     put("coordinator state", link_->connected() ? "connected" : link_->trouble());
+    catalogue_->report(report.fields);
     put("lab nodes", std::to_string(labs_.size()));
     std::string why = work_->idle_reason();
     std::uint64_t sent = past_sent_;
@@ -355,7 +375,9 @@ class Host {
     if (!watch_->trouble().empty() && !paused_ && !why.empty()) {
       why = watch_->trouble();
     } else if (!why.empty() && !paused_) {
-      if (!link_->connected() && labs_.empty()) {
+      if (!no_start_.empty()) {
+        why = no_start_;
+      } else if (!link_->connected() && labs_.empty()) {
         why = link_->trouble();
       } else if (labs_.empty()) {
         why = "the coordinator has assigned no lab node: none is registered, or none wants hosts";
@@ -394,6 +416,8 @@ class Host {
   log::Logger logger_;
   std::shared_ptr<const net::Identity> identity_;
   std::unique_ptr<store::BlobCache> cache_, plugins_;
+  std::unique_ptr<link::Catalogue> catalogue_;
+  std::string no_start_;  ///< why no task may begin; empty when they may
   std::unique_ptr<CacheWatch> watch_;
   std::unique_ptr<Work> work_;
   std::unique_ptr<link::ControlServer> control_;

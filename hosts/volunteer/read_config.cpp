@@ -41,7 +41,8 @@ Result<HostConfig> read_config(hosts::ConfigReader& reader) {
   config.cpu_fraction = reader.percent("cpu", 1.0, {0.01, 1.0});
   config.nice = static_cast<int>(reader.u64("nice", 10, {0, 19}));
   config.slots = static_cast<std::uint32_t>(reader.u64("slots", 1024, {1, 4096}));
-  config.kinds = reader.list("kinds", {});
+  config.catalogue = link::read_catalogue(reader, config.state_dir);
+  config.catalogue.restriction = link::read_restriction(reader);
   config.heartbeat =
       reader.duration("heartbeat", milliseconds(2'000), {milliseconds(100), milliseconds(20'000)});
   config.runner_idle = reader.duration("runner.idle", milliseconds(60'000),

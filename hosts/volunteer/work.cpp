@@ -209,6 +209,39 @@ void Work::hand_back_all() {
   hand_back_those([](const Entry&) { return true; });
 }
 
+void Work::hand_back_waiting() {
+  plugins_here_.clear();
+  hand_back_those([](const Entry& entry) { return !entry.running; });
+}
+
+void Work::drop_plugins(const std::function<bool(const wire::Digest&)>& may_run) {
+  std::erase_if(plugins_here_, [&](const wire::Digest& plugin) { return !may_run(plugin); });
+  std::map<std::shared_ptr<LabPort>, std::vector<std::uint64_t>> back;
+  for (const auto& entry : leases_) {
+    if (!may_run(entry->lease.plugin)) {
+      back[entry->lab].push_back(entry->lease.lease);
+      ++counters_.handed_back;
+    }
+  }
+  for (const auto& [lab, leases] : back) {
+    for (auto& frame : hand_back_frames(leases, Code::kUnavailable)) {
+      lab->send(std::move(frame));
+    }
+    cancel(*lab, leases);
+  }
+  // At once: what was revoked is not asked to end.
+  for (const auto& [key, runner] : runners_) {
+    if (!may_run(runner->plugin)) {
+      logger_.warn("plugin " + runner->plugin.hex().substr(0, 16) +
+                   " was revoked: its runner is ended");
+      runner->client->kill();
+    }
+  }
+  std::erase_if(runners_, [&](const auto& item) {
+    return item.second != busy_ && !may_run(item.second->plugin);
+  });
+}
+
 void Work::hand_back_unfetched() {
   hand_back_those([](const Entry& entry) { return !entry.ready; });
 }

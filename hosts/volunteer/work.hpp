@@ -29,8 +29,7 @@ class LabPort {
   virtual HeldResults& held() = 0;
 };
 
-/// The bytes of a plugin that the coordinator's catalogue names; refuses what the volunteer did not
-/// allow.
+/// The bytes of a plugin that the signed catalogue names. kUnsupported: never on this host.
 using FindPlugin =
     std::function<net::Task<Result<std::shared_ptr<const net::UniqueFd>>>(wire::Digest)>;
 
@@ -54,6 +53,10 @@ class Work {
   void drop(const LabPort& lab);
   /// Gives back the leases that wait for inputs.
   void hand_back_unfetched();
+  /// Gives back the leases that are not being computed, and takes no plugin for granted any more.
+  void hand_back_waiting();
+  /// Ends the runners of other plugins than these and gives their leases back, running ones too.
+  void drop_plugins(const std::function<bool(const wire::Digest&)>& may_run);
   /// Gives every lease back, running ones too.
   void hand_back_all();
   void pause(bool paused);

@@ -102,7 +102,7 @@ def test_help_is_no_mistake(words: str) -> None:
 
 @pytest.fixture(scope="module")
 def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The state directory of one that runs, with the installed plugins."""
+    """The state directory of one that runs."""
     state = tmp_path_factory.mktemp("coordinator") / "state"
     ready, write = os.pipe()
     command = [
@@ -118,110 +118,30 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         process.terminate()
 
 
-def shelf(state: Path) -> dict[str, Any]:
-    """What `goblin plugin list` says."""
-    answer = goblin("plugin", "list", "--json", "--config", os.devnull, "--state-dir", state)
+PLAIN = e2e.TEST_PLUGINS / "plain.so"
+
+
+def installed() -> dict[str, Any]:
+    """The installed plugin that has matmul/1."""
+    answer = goblin("plugin", "info", "--installed", "--json")
     assert answer.returncode == 0, answer.stderr
-    return dict(json.loads(answer.stdout))
+    (one,) = (one for one in json.loads(answer.stdout) if "matmul/1" in one["kinds"])
+    return dict(one)
 
 
-def kinds(state: Path) -> dict[str, bool]:
-    """Kind → whether its plugin was added."""
-    return {kind: one["added"] for one in shelf(state)["offered"] for kind in one["kinds"]}
-
-
-def plugin(state: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    return goblin("plugin", *words, "--config", os.devnull, "--state-dir", state)
-
-
-def digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-# Two libraries, one kind: as a plugin before and after an edit.
-BEFORE, AFTER = e2e.TEST_PLUGINS / "plain.so", e2e.TEST_PLUGINS / "no-recall.so"
-
-
-@pytest.mark.parametrize("running", [True, False])
-def test_a_plugin_that_was_edited_replaces_what_was_added(
-    coordinator: Path, tmp_path: Path, *, running: bool
-) -> None:
-    state = coordinator if running else tmp_path / "state"
-    for file, old in ((BEFORE, None), (AFTER, BEFORE), (AFTER, None), (BEFORE, AFTER)):
-        answer = plugin(state, "add", file)
-        assert answer.returncode == 0, answer.stderr
-        lines = answer.stdout.splitlines()
-        assert lines[0] == f"added {digest(file)} (plain/1) to {state}/plugins"
-        assert [line for line in lines if "replaces" in line] == (
-            [f"it replaces {digest(old)}"] if old else []
-        )
-        assert lines[-1].startswith("the running coordinator" if running else "no coordinator runs")
-        told = shelf(state)
-        assert told["running"] == running
-        (one,) = (one for one in told["offered"] if one["added"])
-        assert one["plugin"] == digest(file)
-        assert one["path"] == f"{state}/plugins/{digest(file)}.so"
-        assert not told["left out"]
-    assert plugin(state, "remove", "plain/1").returncode == 0
-    assert kinds(state) == {"matmul/1": False}
-    assert plugin(state, "remove", "plain/1").returncode == 1
-
-
-@pytest.mark.parametrize("running", [True, False])
-def test_a_plugin_cannot_take_an_installed_kind(
-    coordinator: Path, tmp_path: Path, *, running: bool
-) -> None:
-    state = coordinator if running else tmp_path / "state"
-    (installed,) = (one for one in shelf(state)["offered"] if "matmul/1" in one["kinds"])
+def test_a_plugin_cannot_take_an_installed_kind_of_a_local_network(tmp_path: Path) -> None:
     other = tmp_path / "matmul.so"
     # A byte after the end: the same note under another hash.
-    other.write_bytes(Path(installed["path"]).read_bytes() + b"\0")
-    answer = plugin(state, "add", other)
-    assert answer.returncode == 2
-    assert "holds the kind matmul/1" in answer.stderr
-    assert installed["path"] in answer.stderr
-    assert not answer.stdout
-    assert not (state / "plugins" / f"{digest(other)}.so").exists()
-    answer = plugin(state, "add", installed["path"])
-    assert answer.returncode == 2
-    assert "is offered already" in answer.stderr
-    answer = plugin(state, "remove", "matmul/1")
-    assert answer.returncode == 2
-    assert "plugins.installed = false" in answer.stderr
-    assert Path(installed["path"]).exists()
+    other.write_bytes(Path(installed()["file"]).read_bytes() + b"\0")
     with pytest.raises(gg.InvalidArgumentError, match=r"plugins\[0\]: .*matmul/1.*installed"):
         gg.local(hosts=1, plugins=[other], directory=tmp_path / "network")
     assert not (tmp_path / "network").exists()
+    with gg.local(hosts=1, memory="64MiB", plugins=[other], installed_plugins=False) as lab:
+        digest = hashlib.sha256(other.read_bytes()).hexdigest()
+        assert [kind.plugin for kind in lab.kinds()] == [digest]
 
 
-def test_whoever_leaves_the_installed_ones_out_may_bring_their_kinds(tmp_path: Path) -> None:
-    (installed,) = shelf(tmp_path / "nothing")["offered"]
-    other = tmp_path / "matmul.so"
-    other.write_bytes(Path(installed["path"]).read_bytes() + b"\0")
-    alone = {"plugins.installed": False}
-    with gg.local(hosts=1, memory="64MiB", plugins=[other], coordinator_options=alone) as lab:
-        assert [kind.plugin for kind in lab.kinds()] == [digest(other)]
-
-
-def test_what_is_left_out_is_told(coordinator: Path) -> None:
-    bad = coordinator / "plugins" / f"{'ab' * 32}.so"
-    bad.write_text("no library")
-    answer = goblin("coordinator", "reload", "--config", os.devnull, "--state-dir", coordinator)
-    assert answer.returncode == 0, answer.stderr
-    assert f"left out: {bad}" in answer.stdout
-    assert "matmul/1" in answer.stdout
-    (left,) = shelf(coordinator)["left out"]
-    assert left["path"] == str(bad)
-    assert left["why"]
-    text = plugin(coordinator, "list").stdout
-    assert left["why"] in text
-    answer = plugin(coordinator, "remove", "ab" * 3)
-    assert answer.returncode == 0, answer.stderr
-    assert not bad.exists()
-    assert not shelf(coordinator)["left out"]
-
-
-@pytest.mark.parametrize("words", [["list"], ["add", BEFORE], ["remove", "plain/1"]])
+@pytest.mark.parametrize("words", [["list"], ["publish", PLAIN], ["revoke", "plain"]])
 def test_no_coordinator_is_made_by_accident(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str | Path]
 ) -> None:
@@ -232,8 +152,8 @@ def test_no_coordinator_is_made_by_accident(
         pytest.skip("this machine has a coordinator")
     answer = goblin("plugin", *words, "--config", config)
     assert answer.returncode == 1
-    assert "there is no coordinator here" in answer.stderr
-    assert "--state-dir" in answer.stderr
+    assert re.search("no published root|no root is published", answer.stderr)
+    assert "goblin plugin keys init" in answer.stderr
     assert not (tmp_path / "nowhere").exists()
     assert not Path("/var/lib/gpugoblin/coordinator").exists()
 
@@ -244,7 +164,7 @@ def test_a_command_that_is_missing_or_unknown_is_told_which_there_are() -> None:
         (["hsot"], "host", "goblin: `goblin` has no command 'hsot'; did you mean 'host'?"),
         (["host"], "finish", "goblin: say what to do: `goblin host COMMAND`"),
         (["host", "stauts"], "status", "no command 'stauts'; did you mean 'status'?"),
-        (["plugin", "xyzzy", "list"], "remove", "`goblin plugin` has no command 'xyzzy'\n"),
+        (["plugin", "xyzzy", "list"], "revoke", "`goblin plugin` has no command 'xyzzy'\n"),
     ):
         answer = goblin(*words)
         assert answer.returncode == 2
@@ -343,7 +263,7 @@ def test_a_host_says_that_it_has_ended_and_names_an_address_once(
     words = [
         str(_programs.find()), "host", "run", "--config", os.devnull, "--state-dir", str(state),
         "--ready-fd", str(write), "--set", "coordinator.address=127.0.0.1:1",
-        "--set", "coordinator.pin=" + "a" * 64,
+        "--set", "coordinator.pin=" + "a" * 64, "--set", f"trust.root={e2e.some_root()}",
     ]  # fmt: skip
     with subprocess.Popen(words, pass_fds=[write], stderr=subprocess.DEVNULL) as process:
         os.close(write)

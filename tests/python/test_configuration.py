@@ -14,7 +14,11 @@ from gpugoblin import _programs
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
 ROLES = ("coordinator", "lab", "host")
-REQUIRED = {"coordinator.address": "science.example:7420", "coordinator.pin": "00" * 32}
+REQUIRED = {
+    "coordinator.address": "science.example:7420",
+    "coordinator.pin": "00" * 32,
+    "trust.root": "/etc/gpugoblin/root.signed",
+}
 
 
 def check(role: str, state: Path, settings: dict[str, str]) -> dict[str, str]:

@@ -115,6 +115,7 @@ def test_a_wrong_pin() -> None:
             {
                 "coordinator.address": f"127.0.0.1:{network.coordinator.port}",
                 "coordinator.pin": "ab" * 32,
+                "trust.root": e2e.some_root(),
                 "log.stderr": False,
             },
         )

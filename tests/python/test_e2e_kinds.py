@@ -181,27 +181,6 @@ def test_a_check_that_breaks_is_replaced_by_recomputation(lab: gg.LocalLab, faul
     alive(lab, pids)
 
 
-def test_a_plugin_that_is_none(tmp_path: Any) -> None:
-    text = tmp_path / "text.so"
-    text.write_text("no library")
-    truncated = tmp_path / "truncated.so"
-    truncated.write_bytes(FAULTY.read_bytes()[: FAULTY.stat().st_size // 2])
-    bad = [text, truncated, e2e.TEST_PLUGINS / "no-kinds.so"]
-    newer = e2e.TEST_PLUGINS / "newer-major.so"
-    # Not by `plugins`, which looks at them first: as an operator may leave them in the settings.
-    files = {"plugins.files": [*bad, newer, FAULTY]}
-    with gg.local(hosts=1, memory="64MiB", coordinator_options=files) as lab:
-        assert {kind.name for kind in lab.kinds()} == {"matmul", "faulty"}
-        log = lab.network.coordinator.log_text()
-        for path in bad:
-            assert path.name in log, log
-        with pytest.raises(gg.UnsupportedError, match=r"2\.\d[\s\S]*1\.\d"):
-            lab.submit("plain", x=vector())
-        np.testing.assert_array_equal(
-            lab.submit("faulty", x=vector(), policy="algebraic").result(20), 2 * vector()
-        )
-
-
 def test_a_library_that_attacks_whoever_loads_it() -> None:
     """Its note is in order; only runners ever load it."""
     names = ["crash-constructor", "exit-constructor"]

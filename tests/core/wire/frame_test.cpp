@@ -70,8 +70,8 @@ TEST(FrameHeader, GreetingLetsOnlyTheGreetingPass) {
 }
 
 TEST(FrameHeader, UnknownTypesAreRefused) {
-  const std::vector<std::pair<int, int>> known = {{3, 5},   {16, 20}, {32, 33}, {40, 41},
-                                                  {44, 45}, {48, 55}, {64, 66}, {96, 117}};
+  const std::vector<std::pair<int, int>> known = {{3, 5},   {16, 20}, {32, 33}, {40, 43},
+                                                  {46, 46}, {48, 55}, {64, 66}, {96, 117}};
   for (int type = 0; type < 65536; ++type) {
     bool expected = false;
     for (const auto& [first, last] : known) expected = expected || (type >= first && type <= last);
@@ -100,7 +100,9 @@ TEST(FrameHeader, LengthsUpToTheCapAndNoFurther) {
       {FrameType::kLabStatus, 64 * kKiB, 0},
       {FrameType::kHostOffer, 64 * kKiB, 0},
       {FrameType::kLabAssignments, 4 * kMiB, 0},
-      {FrameType::kCatalog, kMiB, 0},
+      {FrameType::kMetadataGet, 256, 0},
+      {FrameType::kMetadata, 256, 64 * kKiB},
+      {FrameType::kCatalogueNews, 256, 0},
       {FrameType::kLeases, kMiB, kMiB},
       {FrameType::kResults, kMiB, kMiB},
       {FrameType::kCancelLeases, kMiB, 0},

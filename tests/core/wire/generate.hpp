@@ -114,6 +114,8 @@ class Generator {
       value = static_cast<Refusal>(below(7));
     } else if constexpr (std::is_same_v<T, HostState> || std::is_same_v<T, Storage>) {
       value = static_cast<T>(1 + below(3));
+    } else if constexpr (std::is_same_v<T, ServedFile>) {
+      value = static_cast<ServedFile>(1 + below(2));
     } else if constexpr (std::is_same_v<T, JobState>) {
       value = static_cast<JobState>(1 + below(6));
     } else if constexpr (std::is_same_v<T, Policy>) {

@@ -193,7 +193,9 @@ TEST(Sizes, EverySmallFrameFitsItsCap) {
   EXPECT_LE(encode(generate.make<BlobGet>()).size(), cap(FrameType::kBlobGet));
   EXPECT_LE(encode(generate.make<BlobData>()).size(), cap(FrameType::kBlobData));
   EXPECT_LE(encode(generate.make<BlobInfo>()).size(), cap(FrameType::kBlobInfo));
-  EXPECT_LE(encode(generate.make<CatalogGet>()).size(), cap(FrameType::kCatalogGet));
+  EXPECT_LE(encode(generate.make<MetadataGet>()).size(), cap(FrameType::kMetadataGet));
+  EXPECT_LE(encode(generate.make<Metadata>()).size(), cap(FrameType::kMetadata));
+  EXPECT_LE(encode(generate.make<CatalogueNews>()).size(), cap(FrameType::kCatalogueNews));
   Heartbeat heartbeat;
   heartbeat.running.resize(kMaxIds);
   EXPECT_LE(encode(heartbeat).size(), cap(FrameType::kHeartbeat));

@@ -25,7 +25,12 @@ class FilePlugins final : public PluginSource {
   net::Task<Result<PluginFile>> find(wire::Digest plugin, std::uint32_t) override {
     co_return load(names_[plugin]);
   }
+  [[nodiscard]] bool revoked(const wire::Digest& plugin) const override {
+    return gone.contains(plugin);
+  }
   net::Task<Result<std::vector<PluginFile>>> all() override { co_return std::vector<PluginFile>{}; }
+
+  std::set<wire::Digest> gone;  ///< revoked
 
  private:
   Result<PluginFile> load(const std::string& name) {

@@ -37,6 +37,57 @@ TEST_F(WorkTest, ALeaseThatEndsWhileItsRunnerStartsLeavesTheRest) {
   });
 }
 
+TEST_F(WorkTest, APluginThatWasRevokedStopsAtOnceAndNothingElseDoes) {
+  run([this]() -> net::Task<void> {
+    open();
+    wire::Lease hangs = lease(1, 64, lab_.get());
+    hangs.params = {wire::Value::of(std::int64_t{goblin::testing::kExecuteHang})};
+    wire::Lease other = lease(2, 64, lab_.get());
+    other.plugin.bytes[0] = 7;
+    other.job = 2;
+    give(lab_, {hangs, other});
+    while (work_->running(*lab_).empty()) {
+      co_await loop_->sleep(net::Milliseconds(1));
+    }
+    const auto revoked_for_all = [](const wire::Digest& plugin) { return plugin.bytes[0] == 7; };
+    work_->drop_plugins(revoked_for_all);
+    const bool back = co_await lab_->until([this] { return lab_->back.size() == 1; });
+    EXPECT_TRUE(back);
+    EXPECT_EQ(lab_->back.front(), 1u);
+    EXPECT_EQ(lab_->reasons, std::set<Code>{Code::kUnavailable});
+    const bool done = co_await lab_->until([this] { return lab_->results.contains(2); });
+    EXPECT_TRUE(done) << "the other plugin's task";
+    EXPECT_EQ(lab_->results[2], GOBLIN_OK);
+    EXPECT_FALSE(lab_->results.contains(1));
+  });
+}
+
+TEST_F(WorkTest, OnceTheCatalogueHasExpiredWhatRunsIsCompletedAndTheRestGoesBack) {
+  run([this]() -> net::Task<void> {
+    open();
+    gate_->reset();
+    give(lab_, {lease(1, 64, lab_.get()), lease(2, 64, lab_.get())});
+    co_await arrived_->wait();  // their plugin is looked for
+    work_->hand_back_waiting();
+    const bool back = co_await lab_->until([this] { return lab_->back.size() == 2; });
+    EXPECT_TRUE(back);
+    gate_->set();
+    give(lab_, {lease(3, 64, lab_.get())});
+    const bool done = co_await lab_->until([this] { return lab_->results.contains(3); });
+    EXPECT_TRUE(done);
+    // Running: not given back.
+    wire::Lease waits = lease(4, 64, lab_.get());
+    waits.params = {wire::Value::of(std::int64_t{goblin::testing::kExecuteWaitForCancel})};
+    give(lab_, {waits});
+    while (work_->running(*lab_).empty()) {
+      co_await loop_->sleep(net::Milliseconds(1));
+    }
+    work_->hand_back_waiting();
+    EXPECT_EQ(lab_->back.size(), 2u);
+    EXPECT_EQ(work_->running(*lab_), std::vector<std::uint64_t>{4});
+  });
+}
+
 TEST_F(WorkTest, APluginThatDoesNotComeKeepsOtherLabNodesFromNothing) {
   run([&]() -> net::Task<void> {
     open();

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin-lying-host: a host for tests and the demonstration that lies about its results. It takes
 // the settings of `goblin host run` as --set KEY=VALUE, and liar.mode, liar.rate, liar.after,
-// liar.delay, liar.gate, liar.until, liar.seed, liar.threads, liar.memory beside
-// them.
+// liar.delay, liar.gate, liar.until, liar.seed, liar.threads, liar.memory beside them;
+// liar.clock-behind sets its clock back.
 #include <csignal>
 #include <iostream>
 #include <map>
 #include <string>
 
+#include "hosts/link/clock.hpp"
 #include "hosts/volunteer/host.hpp"
 #include "tests/testing/lying_host/liar.hpp"
 
@@ -62,6 +63,7 @@ int main(int argc, char** argv) {
   // What it says that it has, whatever it has.
   const std::uint64_t threads = reader->u64("liar.threads", 0);
   const std::uint64_t memory = reader->bytes("liar.memory", 0);
+  const std::uint64_t behind = reader->u64("liar.clock-behind", 0);  // seconds
   auto config = goblin::volunteer::read_config(*reader);
   if (!config) {
     return fail_with(config.error().message);
@@ -73,6 +75,11 @@ int main(int argc, char** argv) {
     return fail_with(liar.error().message);
   }
   config->filter = *liar;
+  if (behind > 0) {
+    config->catalogue.now_s = [behind] {
+      return static_cast<std::uint64_t>(goblin::link::unix_ms()) / 1000 - behind;
+    };
+  }
   config->ready_fd = ready_fd;
   const auto done = goblin::volunteer::run_host(*config);
   return done ? 0 : fail_with(done.error().message);

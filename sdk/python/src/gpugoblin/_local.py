@@ -186,6 +186,7 @@ def local(
     cache: str | int = "1GiB",
     validators: int = 0,
     plugins: Sequence[str | os.PathLike[str]] = (),
+    installed_plugins: bool = True,
     keep: bool = False,
     log_level: str = "warn",
     directory: str | os.PathLike[str] | None = None,
@@ -207,7 +208,10 @@ def local(
     validators : int
         Further hosts that are trusted, for ``policy="validator"``.
     plugins : sequence of str or Path
-        Plugin libraries beside the installed ones.
+        Plugin libraries beside the installed ones; signed, as those are, with keys that are made
+        for this network alone.
+    installed_plugins : bool
+        Whether the network has the plugins of the installation.
     keep : bool
         Leave state and logs behind; `lab.network.directory` says where.
     log_level : {"debug", "info", "warn", "error", "off"}
@@ -261,11 +265,22 @@ def local(
     # Absolute: the program may change its folder before the network ends.
     root = None if directory is None else _check.path("directory", directory).absolute()
     goblin = str(_programs.find())
-    paths = _plugins.checked(goblin, plugins, settings(for_coordinator))
+    _check.flag("installed_plugins", installed_plugins)
+    paths = _plugins.checked(goblin, plugins, installed_plugins)
     network = _make_network(root, keep)
     try:
         # The user's own settings are for the user's own daemons.
-        program = [goblin, "--config", str(network.directory / "empty.toml")]
+        own = ["--config", str(network.directory / "empty.toml")]
+        program = [goblin, *own]
+        of_timestamp = {k: v for k, v in for_coordinator.items() if k.startswith("timestamp.")}
+        root_file = _plugins.publish(
+            goblin,
+            network.directory / "keys",
+            network.directory / "coordinator",
+            paths,
+            installed_plugins,
+            [*own, *settings(of_timestamp)],
+        )
         logging = {"log.level": log_level, "log.stderr": False}
         here = {"listen.address": "127.0.0.1", "listen.port": 0}
         network.coordinator = NetworkDaemon(
@@ -273,7 +288,7 @@ def local(
             "coordinator",
             "coordinator",
             program,
-            {**logging, **here, "plugins.files": paths, **for_coordinator},
+            {**logging, **here, **for_coordinator},
         )
         network.coordinator.launch()
         network.coordinator.await_ready()
@@ -281,6 +296,7 @@ def local(
             **logging,
             "coordinator.address": f"127.0.0.1:{network.coordinator.port}",
             "coordinator.pin": network.coordinator.pin,
+            "trust.root": root_file,
         }
         for index in range(hosts + validators):
             given = per_host[index] if index < len(per_host) else {}
