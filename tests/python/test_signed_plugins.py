@@ -23,6 +23,9 @@ pytestmark = pytest.mark.timeout(120)
 PLAIN, OTHER = e2e.TEST_PLUGINS / "plain.so", e2e.TEST_PLUGINS / "no-recall.so"  # both plain/1
 
 
+Words = list[str | Path]
+
+
 def goblin(*words: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [e2e.goblin(), *map(str, words)],
@@ -63,7 +66,7 @@ def test_one_person_publishes_replaces_and_revokes(tmp_path: Path) -> None:
     assert told["timestamp"]["targets"] == 1
     (one,) = told["plugins"]
     assert (one["name"], one["plugin"], one["kinds"]) == ("plain", digest(PLAIN), ["plain/1"])
-    key = ["--key", keys / "targets.secret"]
+    key: Words = ["--key", keys / "targets.secret"]
     # The same kind in another file: only when it is asked for.
     refused = plugin(state, "publish", OTHER, *key, code=2)
     assert "plain/1" in refused.stderr
@@ -92,7 +95,7 @@ def test_what_is_no_plugin_is_not_signed(tmp_path: Path) -> None:
     names = ("no-kinds.so", "newer-major.so", "duplicate-kinds.so")
     bad = [text, cut, *(e2e.TEST_PLUGINS / name for name in names)]
     for file in bad:
-        key = ["--key", keys / "targets.secret"]
+        key: Words = ["--key", keys / "targets.secret"]
         answer = goblin(
             "plugin", "publish", file, *key, "--config", os.devnull, "--state-dir", state
         )
@@ -107,7 +110,7 @@ def test_what_is_no_plugin_is_not_signed(tmp_path: Path) -> None:
 
 def test_two_of_three_sign_one_after_the_other(tmp_path: Path) -> None:
     state = tmp_path / "state"
-    make = ["plugin", "keys", "new", "--no-passphrase"]
+    make: Words = ["plugin", "keys", "new", "--no-passphrase"]
     names = [f"{role}{n}" for role in ("root", "targets") for n in (1, 2, 3)]
     assert goblin(*make, *(tmp_path / name for name in names)).returncode == 0
     secret = {name: tmp_path / f"{name}.secret" for name in names}
@@ -116,7 +119,7 @@ def test_two_of_three_sign_one_after_the_other(tmp_path: Path) -> None:
     # The coordinator makes its own key when it starts; here nobody has started it yet.
     state.mkdir()
     assert goblin(*make, state / "timestamp").returncode == 0
-    adds: list[str | Path] = []
+    adds: Words = []
     for name in names:
         adds += [f"--add-{name[:-1]}", public[name]]
     made = plugin(
@@ -170,14 +173,14 @@ def test_passphrases_come_by_a_descriptor_and_never_by_argument(tmp_path: Path) 
     assert "argon2id" in text
     state, keys = tmp_path / "state", tmp_path / "keys"
     plugin(state, "keys", "init", keys, "--no-passphrase")
-    root2 = [
+    root2: Words = [
         "plugin", "keys", "root", "--add-targets", tmp_path / "key.public", "--out",
         tmp_path / "2.signed", "--key", keys / "root.secret", "--config", os.devnull,
         "--state-dir", state,
     ]  # fmt: skip
     assert goblin(*root2).returncode == 0
     plugin(state, "publish", tmp_path / "2.signed")
-    sign = [
+    sign: Words = [
         "plugin", "sign", PLAIN, "--out", tmp_path / "t.signed", "--key", tmp_path / "key.secret",
         "--passphrase-fd", "0", "--config", os.devnull, "--state-dir", state,
     ]  # fmt: skip
@@ -241,6 +244,11 @@ def test_revocation_stops_what_runs(lab: gg.LocalLab) -> None:
     honest(lab)
 
 
+def follows(daemon: Any, words: str) -> None:
+    """Waits until a daemon says so of its catalogue."""
+    e2e.until(f"{daemon.name}: {words}", lambda: words in e2e.status(daemon)["catalogue"])
+
+
 def test_keys_are_rotated_while_the_network_runs(lab: gg.LocalLab, tmp_path: Path) -> None:
     honest(lab)
     keys = e2e.keys(lab)
@@ -249,7 +257,7 @@ def test_keys_are_rotated_while_the_network_runs(lab: gg.LocalLab, tmp_path: Pat
         goblin("plugin", "keys", "new", new, tmp_path / "root2", "--no-passphrase").returncode == 0
     )
     root2 = tmp_path / "root-2.signed"
-    change = ["--remove", keys / "targets.public", "--add-targets", tmp_path / "new.public"]
+    change: Words = ["--remove", keys / "targets.public", "--add-targets", tmp_path / "new.public"]
     change += ["--remove", keys / "root.public", "--add-root", tmp_path / "root2.public"]
     e2e.plugin(lab, "keys", "root", "--out", root2, *change, "--key", keys / "root.secret")
     # Old root key only: the new one has to sign, too.
@@ -265,10 +273,7 @@ def test_keys_are_rotated_while_the_network_runs(lab: gg.LocalLab, tmp_path: Pat
     e2e.plugin(lab, "publish", root2, targets, FAULTY)
     daemons = [*lab.network.hosts, lab.network.lab]
     for daemon in daemons:
-        e2e.until(
-            f"{daemon.name} follows the new root",
-            lambda daemon=daemon: "of root version 2" in e2e.status(daemon)["catalogue"],
-        )
+        follows(daemon, "of root version 2")
     honest(lab)
     # What was taken away signs nothing any more.
     old = e2e.plugin(lab, "revoke", "faulty", "--key", keys / "targets.secret", check=False)
