@@ -51,7 +51,7 @@ TEST(Request, Bounds) {
   submit.kind = "matmul/1";
   submit.policy = static_cast<Policy>(5);
   request.body = submit;
-  expect_refused(decode_request(encode(request)), "Submit.policy: 4");
+  expect_refused(decode_request(encode(request)), "Submit.policy: 5");
   submit.policy = Policy::kDefault;
   submit.inputs.resize(1);
   submit.inputs[0].dtype = GOBLIN_F32;

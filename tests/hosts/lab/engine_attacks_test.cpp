@@ -19,6 +19,7 @@ class EngineAttacksTest : public EngineFixture {
     // Nobody but whom the test means to ask gets a task.
     scheduler_config_.straggler_factor = 1e6;
     scheduler_config_.first_deadline = 3'600'000'000;
+    scheduler_config_.suspend_min = 0;  // the same key lies in job after job
   }
 
   net::Task<Result<std::uint64_t>> submit(wire::Policy policy, std::uint32_t replicas = 0) {

@@ -80,7 +80,10 @@ TEST(Honest, WideProductsOfEveryBlockCount) {
         // Well above the bound of a block, in any column.
         float& element = work.c32()[random() % static_cast<std::uint64_t>(131 * n)];
         element += data == Data::kCancelling ? 1e5F : 1;
-        EXPECT_EQ(work.check(random), Verdict::kReject) << " n " << n;
+        // One draw misses an error e with a chance of about T / e, T the bound.
+        int rejected = 0;
+        for (int draw = 0; draw < 8; ++draw) rejected += work.check(random) == Verdict::kReject;
+        EXPECT_GE(rejected, 4) << " n " << n << " data " << static_cast<int>(data);
       }
     }
   }
