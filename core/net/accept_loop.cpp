@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "core/net/accept_loop.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "core/net/stream.hpp"
 
@@ -9,8 +11,56 @@ namespace goblin::net {
 
 /// Outlives the listener: connections are counted until they close.
 struct AcceptLoop::Counts {
+  struct Network {
+    std::uint32_t open = 0;
+    std::list<Seat*> greeting;  ///< not admitted yet, the oldest first
+  };
   std::uint32_t total = 0;
-  std::map<std::string, std::uint32_t> by_network;
+  std::size_t greeting = 0;
+  std::map<std::string, Network> by_network;
+};
+
+class AcceptLoop::Seat final : public Place {
+ public:
+  Seat(std::shared_ptr<Counts> counts, std::string network)
+      : counts_(std::move(counts)), network_(std::move(network)) {
+    auto& network_counts = counts_->by_network[network_];
+    ++counts_->total;
+    ++counts_->greeting;
+    ++network_counts.open;
+    at_ = network_counts.greeting.insert(network_counts.greeting.end(), this);
+  }
+  ~Seat() override {
+    admitted();
+    --counts_->total;
+    const auto found = counts_->by_network.find(network_);
+    if (--found->second.open == 0) {
+      counts_->by_network.erase(found);
+    }
+  }
+  void admitted() override {
+    if (std::exchange(greeting_, false)) {
+      --counts_->greeting;
+      counts_->by_network.at(network_).greeting.erase(at_);
+      end_ = nullptr;
+    }
+  }
+  void gives_way_by(std::function<void()> end) override { end_ = std::move(end); }
+  void give_way() {
+    // It goes from the list now, whenever the connection lets go of it.
+    const auto end = std::exchange(end_, nullptr);
+    admitted();
+    if (end) {
+      end();
+    }
+  }
+
+ private:
+  std::shared_ptr<Counts> counts_;
+  std::string network_;
+  std::list<Seat*>::iterator at_;
+  std::function<void()> end_;
+  bool greeting_ = true;
 };
 
 AcceptLoop::AcceptLoop(Loop& loop, UniqueFd socket, ListenerLimits limits, Handshake handshake)
@@ -85,26 +135,45 @@ void AcceptLoop::accept_all() {
 
 void AcceptLoop::admit(UniqueFd socket, const SocketAddress& from) {
   const std::string network = from.network();
-  if (counts_->total >= limits_.connections ||
-      (network != "local" && counts_->by_network[network] >= limits_.per_address)) {
-    tell_refused(from);
-    return;
-  }
-  ++counts_->total;
-  ++counts_->by_network[network];
-  const std::shared_ptr<void> lease(nullptr, [counts = counts_, network](void*) {
-    --counts->total;
-    if (--counts->by_network[network] == 0) {
-      counts->by_network.erase(network);
+  const auto open_there = [&] {
+    const auto found = counts_->by_network.find(network);
+    return found == counts_->by_network.end() ? 0 : found->second.open;
+  };
+  // Connections whose peers are not admitted yet give way: an honest one takes milliseconds to be.
+  while (network != "local" && open_there() >= limits_.per_address) {
+    if (!make_way(&network)) {
+      tell_refused(from);
+      return;
     }
-  });
-  if (greetings_.size() >= limits_.handshakes) {
-    // An honest handshake takes milliseconds: the oldest is the most likely to be silent.
-    greetings_.pop_front();
+  }
+  while (counts_->total >= limits_.connections) {
+    if (!make_way(nullptr)) {
+      tell_refused(from);
+      return;
+    }
+  }
+  while (counts_->greeting >= limits_.handshakes && make_way(nullptr)) {
   }
   const auto self = greetings_.emplace(greetings_.end());
-  self->task = greet(self, std::move(socket), from, lease);
+  auto place = std::make_shared<Seat>(counts_, network);
+  place->gives_way_by([this, self] { greetings_.erase(self); });
+  self->task = greet(self, std::move(socket), from, std::move(place));
   self->task.start();
+}
+
+bool AcceptLoop::make_way(const std::string* network) {
+  auto& networks = counts_->by_network;
+  const auto chosen =
+      network != nullptr
+          ? networks.find(*network)
+          : std::max_element(networks.begin(), networks.end(), [](const auto& a, const auto& b) {
+              return a.second.greeting.size() < b.second.greeting.size();
+            });
+  if (chosen == networks.end() || chosen->second.greeting.empty()) {
+    return false;
+  }
+  chosen->second.greeting.front()->give_way();
+  return true;
 }
 
 void AcceptLoop::tell_refused(const SocketAddress& from) {
@@ -122,8 +191,8 @@ void AcceptLoop::tell_refused(const SocketAddress& from) {
 }
 
 Task<void> AcceptLoop::greet(std::list<Greeting>::iterator self, UniqueFd socket,
-                             SocketAddress from, std::shared_ptr<void> lease) {
-  auto channel = co_await handshake_(std::move(socket), from, std::move(lease));
+                             SocketAddress from, std::shared_ptr<Place> place) {
+  auto channel = co_await handshake_(std::move(socket), from, std::move(place));
   if (channel) {
     ready_->push(std::move(*channel));
   }

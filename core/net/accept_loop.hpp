@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/net/channel.hpp"
+#include "core/net/place.hpp"
 #include "core/net/reactor.hpp"
 #include "core/net/sockets.hpp"
 
@@ -17,9 +18,9 @@ namespace goblin::net {
 /// Loop's thread only.
 class AcceptLoop {
  public:
-  /// Makes a channel of an accepted socket (handshake included); it keeps `lease` while it is open.
+  /// Makes a channel of an accepted socket (handshake included); it keeps `place` while it is open.
   using Handshake = std::function<Task<Result<std::unique_ptr<Channel>>>(
-      UniqueFd socket, SocketAddress from, std::shared_ptr<void> lease)>;
+      UniqueFd socket, SocketAddress from, std::shared_ptr<Place> place)>;
 
   /// `socket`: bound, not yet listening.
   static Result<std::unique_ptr<AcceptLoop>> create(Loop& loop, UniqueFd socket,
@@ -31,6 +32,7 @@ class AcceptLoop {
 
  private:
   struct Counts;
+  class Seat;
   struct Greeting {
     Task<void> task;
   };
@@ -39,9 +41,12 @@ class AcceptLoop {
   void wait();
   void accept_all();
   void admit(UniqueFd socket, const SocketAddress& from);
+  /// Ends the oldest connection that is not admitted yet, of `network` or, where that is null, of
+  /// the one that has most of them: whoever opens many crowds out himself. False: there is none.
+  bool make_way(const std::string* network);
   void tell_refused(const SocketAddress& from);
   Task<void> greet(std::list<Greeting>::iterator self, UniqueFd socket, SocketAddress from,
-                   std::shared_ptr<void> lease);
+                   std::shared_ptr<Place> place);
 
   Reactor& loop_;
   UniqueFd socket_;

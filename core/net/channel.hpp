@@ -103,10 +103,12 @@ Task<Result<std::unique_ptr<Channel>>> connect_unix(Loop& loop, std::string path
 Result<std::unique_ptr<Channel>> adopt_unix(Loop& loop, UniqueFd socket);
 
 struct ListenerLimits {
-  // A connection over one of these is closed at once.
+  // A connection over one of the first two is closed at once, unless another whose peer has not
+  // been greeted yet can give way. Whoever was admitted never does.
   std::uint32_t connections = 1000;  ///< open at once, handshakes included
   std::uint32_t per_address = 200;   ///< the same, of one IPv4 address or one IPv6 /64
-  std::uint32_t handshakes = 256;    ///< at once; one more ends the oldest
+  std::uint32_t handshakes = 256;    ///< and greetings at once: one more ends the oldest of the
+                                     ///< address that has most of them
   Milliseconds handshake{5'000};     ///< must be done within this
   /// Told why connections are closed: not of every one, but of the first in a minute.
   std::function<void(const std::string& why)> refused;

@@ -32,19 +32,32 @@ std::uint64_t at_rate_ms(std::uint64_t bytes, std::uint32_t bytes_per_s) {
 /// The connection; the Channel and the coroutines that are inside its functions share it.
 class Core : public std::enable_shared_from_this<Core> {
  public:
-  Core(Loop& l, std::unique_ptr<ByteStream> stream, Peer p, std::shared_ptr<void> lease)
+  Core(Loop& l, std::unique_ptr<ByteStream> stream, Peer p, std::shared_ptr<Place> place)
       : loop(reactor(l)),
         peer(std::move(p)),
         stream_(std::move(stream)),
         reader_(*stream_),
-        lease_(std::move(lease)),
+        place_(std::move(place)),
         read_timer_(loop.timer()),
         write_timer_(loop.timer()),
         drained_(l) {}
 
   Result<void> watch() {
     GOBLIN_TRY(watch_, loop.watch(stream_->fd()));
+    if (place_ != nullptr) {
+      place_->gives_way_by([weak = weak_from_this()] {
+        if (const auto self = weak.lock()) {
+          self->close({Code::kUnavailable, "it had not greeted when others needed its place"});
+        }
+      });
+    }
     return {};
+  }
+  void set_state(wire::PeerState to) {
+    state = to;
+    if (to == wire::PeerState::kOpen && place_ != nullptr) {
+      place_->admitted();
+    }
   }
 
   // ---- both sides
@@ -67,7 +80,7 @@ class Core : public std::enable_shared_from_this<Core> {
     queued_ = 0;
     drained_.set();
     stream_.reset();
-    lease_.reset();
+    place_.reset();
     if (waiting_reader_) {
       loop.post([self = shared_from_this()] { self->wake_reader(); });
     }
@@ -352,7 +365,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   std::unique_ptr<ByteStream> stream_;
   FrameReader reader_;
-  std::shared_ptr<void> lease_;
+  std::shared_ptr<Place> place_;
   std::unique_ptr<FdWatch> watch_;
   std::optional<Error> closed_;
 
@@ -443,7 +456,7 @@ class FramedChannel final : public Channel {
   [[nodiscard]] const Peer& peer() const override { return core_->peer; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return core_->bytes_sent(); }
   [[nodiscard]] std::uint64_t bytes_received() const override { return core_->bytes_received(); }
-  void set_state(wire::PeerState state) override { core_->state = state; }
+  void set_state(wire::PeerState state) override { core_->set_state(state); }
   void set_limits(const ChannelLimits& limits) override { core_->limits = limits; }
 
  private:
@@ -453,8 +466,8 @@ class FramedChannel final : public Channel {
 }  // namespace
 
 Result<std::unique_ptr<Channel>> frame_channel(Loop& loop, std::unique_ptr<ByteStream> stream,
-                                               Peer peer, std::shared_ptr<void> lease) {
-  auto core = std::make_shared<Core>(loop, std::move(stream), std::move(peer), std::move(lease));
+                                               Peer peer, std::shared_ptr<Place> place) {
+  auto core = std::make_shared<Core>(loop, std::move(stream), std::move(peer), std::move(place));
   GOBLIN_TRY_VOID(core->watch());
   return std::make_unique<FramedChannel>(std::move(core));
 }

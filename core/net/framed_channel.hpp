@@ -3,13 +3,14 @@
 #pragma once
 
 #include "core/net/channel.hpp"
+#include "core/net/place.hpp"
 #include "core/net/reactor.hpp"
 #include "core/net/stream.hpp"
 
 namespace goblin::net {
 
-/// `lease`: kept as long as the connection is open (a listener counts its connections by it).
+/// `place`: of the listener that accepted it, kept as long as the connection is open.
 Result<std::unique_ptr<Channel>> frame_channel(Loop& loop, std::unique_ptr<ByteStream> stream,
-                                               Peer peer, std::shared_ptr<void> lease = nullptr);
+                                               Peer peer, std::shared_ptr<Place> place = nullptr);
 
 }  // namespace goblin::net

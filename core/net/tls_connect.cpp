@@ -18,7 +18,7 @@ std::string place(const std::string& host, std::uint16_t port) {
 Task<Result<std::unique_ptr<Channel>>> secure(Loop& loop, UniqueFd socket, SocketAddress address,
                                               std::shared_ptr<const Identity> self, bool server,
                                               std::optional<wire::Digest> expected,
-                                              Milliseconds limit, std::shared_ptr<void> lease) {
+                                              Milliseconds limit, std::shared_ptr<Place> place) {
   // Small frames must not wait for the acknowledgement of earlier ones.
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -28,7 +28,7 @@ Task<Result<std::unique_ptr<Channel>>> secure(Loop& loop, UniqueFd socket, Socke
   Peer peer;
   peer.pin = stream->peer_pin();
   peer.address = address.text();
-  co_return frame_channel(loop, std::move(stream), std::move(peer), std::move(lease));
+  co_return frame_channel(loop, std::move(stream), std::move(peer), std::move(place));
 }
 
 class TlsListener final : public Listener {
@@ -112,9 +112,9 @@ Result<std::unique_ptr<Listener>> listen_tls(Loop& loop, std::shared_ptr<const I
   }
   auto handshake = [&loop, self = std::move(self), limit = limits.handshake](
                        UniqueFd accepted, SocketAddress from,
-                       std::shared_ptr<void> lease) -> Task<Result<std::unique_ptr<Channel>>> {
+                       std::shared_ptr<Place> place) -> Task<Result<std::unique_ptr<Channel>>> {
     return secure(loop, std::move(accepted), from, self, true, std::nullopt, limit,
-                  std::move(lease));
+                  std::move(place));
   };
   auto accepting =
       AcceptLoop::create(loop, std::move(socket), std::move(limits), std::move(handshake));

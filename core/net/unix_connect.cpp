@@ -12,7 +12,7 @@
 namespace goblin::net {
 
 Result<std::unique_ptr<Channel>> adopt_unix_with(Loop& loop, UniqueFd socket,
-                                                 std::shared_ptr<void> lease) {
+                                                 std::shared_ptr<Place> place) {
   int domain = 0;
   int type = 0;
   socklen_t length = sizeof domain;
@@ -32,7 +32,7 @@ Result<std::unique_ptr<Channel>> adopt_unix_with(Loop& loop, UniqueFd socket,
   peer.local = true;
   peer.uid = credentials.uid;
   ::fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
-  return frame_channel(loop, unix_stream(std::move(socket)), std::move(peer), std::move(lease));
+  return frame_channel(loop, unix_stream(std::move(socket)), std::move(peer), std::move(place));
 }
 
 Result<std::unique_ptr<Channel>> adopt_unix(Loop& loop, UniqueFd socket) {

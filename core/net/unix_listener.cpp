@@ -65,8 +65,8 @@ Result<void> remove_stale(const std::string& path, const SocketAddress& address)
 }
 
 Task<Result<std::unique_ptr<Channel>>> adopt(Loop& loop, UniqueFd accepted,
-                                             std::shared_ptr<void> lease) {
-  co_return adopt_unix_with(loop, std::move(accepted), std::move(lease));
+                                             std::shared_ptr<Place> place) {
+  co_return adopt_unix_with(loop, std::move(accepted), std::move(place));
 }
 
 }  // namespace
@@ -93,8 +93,8 @@ Result<std::unique_ptr<Listener>> listen_unix(Loop& loop, const std::string& pat
              AcceptLoop::create(
                  loop, std::move(socket), std::move(limits),
                  [&loop](UniqueFd accepted, SocketAddress,
-                         std::shared_ptr<void> lease) -> Task<Result<std::unique_ptr<Channel>>> {
-                   return adopt(loop, std::move(accepted), std::move(lease));
+                         std::shared_ptr<Place> place) -> Task<Result<std::unique_ptr<Channel>>> {
+                   return adopt(loop, std::move(accepted), std::move(place));
                  }));
   return std::make_unique<UnixListener>(std::move(accepting), path);
 }

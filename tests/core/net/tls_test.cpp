@@ -124,8 +124,13 @@ struct Client {
   bool p256 = false;
 };
 
-int connect_to(std::uint16_t port) {
+/// `from`: one of 127.0.0.0/8, which a listener counts by itself.
+int connect_to(std::uint16_t port, const char* from = "127.0.0.1") {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  ::inet_pton(AF_INET, from, &own.sin_addr);
+  if (::bind(fd, reinterpret_cast<sockaddr*>(&own), sizeof own) != 0) return -1;
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -241,9 +246,21 @@ TEST_F(TlsTest, SilentAndGarblingClientsAreDroppedAndHoldUpNobody) {
   }(*this));
 }
 
+/// Waits for the peer to close a socket to which nothing was sent.
+Task<void> closed_by_peer(Loop& loop, int fd) {
+  co_await loop.readable(fd);
+  char byte = 0;
+  EXPECT_EQ(::recv(fd, &byte, 1, MSG_DONTWAIT), 0);
+}
+bool seems_open(int fd) {
+  char byte = 0;
+  return ::recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN;
+}
+
 TEST_F(TlsTest, TooManyOfOneAddressAreClosedAndTheOldestHandshakeGivesWay) {
   run([](TlsTest& test) -> Task<void> {
     ListenerLimits limits;
+    limits.handshake = Milliseconds(600'000);  // none is dropped for being slow
     limits.per_address = 4;
     limits.handshakes = 2;
     std::vector<std::string> refused;
@@ -256,24 +273,89 @@ TEST_F(TlsTest, TooManyOfOneAddressAreClosedAndTheOldestHandshakeGivesWay) {
       silent.emplace_back(connect_to(port));
     }
     // The third ended the first.
-    co_await test.loop().readable(silent[0].get());
-    // The handshakes of these two end the others; they are open then.
-    Pair one = co_await test.connected(**listener);
-    Pair two = co_await test.connected(**listener);
-    CO_ASSERT(one.a && two.a);
-    const UniqueFd fill_a(connect_to(port));
-    const UniqueFd fill_b(connect_to(port));
-    const UniqueFd over(connect_to(port));  // the fifth
-    co_await test.loop().readable(over.get());
+    co_await closed_by_peer(test.loop(), silent[0].get());
+    std::vector<Pair> admitted;
+    for (int i = 0; i < 4; ++i) {
+      Pair pair = co_await test.connected(**listener);
+      CO_ASSERT(pair.a && pair.b);
+      pair.b->set_state(wire::PeerState::kOpen);
+      admitted.push_back(std::move(pair));
+    }
+    // The silent ones gave way to them; nobody gives way now.
+    co_await closed_by_peer(test.loop(), silent[1].get());
+    co_await closed_by_peer(test.loop(), silent[2].get());
+    const UniqueFd over(connect_to(port));
+    co_await closed_by_peer(test.loop(), over.get());
     const UniqueFd again(connect_to(port));  // told of once a minute
-    co_await test.loop().readable(again.get());
+    co_await closed_by_peer(test.loop(), again.get());
     EXPECT_EQ(refused, std::vector<std::string>({"connections from 127.0.0.1 are closed: 4 are "
                                                  "open, as many as one address may have"}));
-    EXPECT_TRUE(one.b->is_open());
-    one = Pair{};
-    two = Pair{};
-    Pair three = co_await test.connected(**listener);
-    CO_ASSERT(three.a && three.b);
+    for (const Pair& pair : admitted) EXPECT_TRUE(pair.b->is_open());
+    admitted.pop_back();
+    Pair last = co_await test.connected(**listener);
+    CO_ASSERT(last.a && last.b);
+  }(*this));
+}
+
+// A peer that does its TLS handshake with some key and says nothing then is no better than one that
+// is silent from the start.
+TEST_F(TlsTest, WhoDoesNotGreetGivesWayAndWhoWasAdmittedNeverDoes) {
+  run([](TlsTest& test) -> Task<void> {
+    ListenerLimits limits;
+    limits.per_address = 3;
+    limits.connections = 5;
+    auto listener = test.listen(limits);
+    CO_ASSERT_OK(listener);
+    Pair honest = co_await test.connected(**listener);
+    CO_ASSERT(honest.b);
+    honest.b->set_state(wire::PeerState::kOpen);
+    std::vector<Pair> mute;
+    for (int i = 0; i < 3; ++i) {
+      mute.push_back(co_await test.connected(**listener));
+      CO_ASSERT(mute.back().b);
+    }
+    // The third took the place of the first.
+    EXPECT_FALSE(mute[0].b->is_open());
+    auto ended = co_await mute[0].b->receive();
+    expect_error(ended, Code::kUnavailable, "had not greeted");
+    EXPECT_TRUE(mute[1].b->is_open());
+    EXPECT_TRUE(mute[2].b->is_open());
+    EXPECT_TRUE(honest.b->is_open());
+  }(*this));
+}
+
+TEST_F(TlsTest, AnAddressThatOpensManyCrowdsOutItself) {
+  run([](TlsTest& test) -> Task<void> {
+    ListenerLimits limits;
+    limits.handshake = Milliseconds(600'000);  // none is dropped for being slow
+    limits.handshakes = 6;
+    limits.connections = 8;
+    auto listener = test.listen(limits);
+    CO_ASSERT_OK(listener);
+    const std::uint16_t port = (*listener)->port();
+    const UniqueFd slow(connect_to(port, "127.0.0.2"));  // an honest peer of a slow link
+    std::vector<UniqueFd> flood;
+    for (int i = 0; i < 20; ++i) {
+      flood.emplace_back(connect_to(port, "127.0.0.3"));
+    }
+    for (int i = 0; i < 15; ++i) {
+      co_await closed_by_peer(test.loop(), flood[static_cast<std::size_t>(i)].get());
+    }
+    EXPECT_TRUE(seems_open(slow.get()));
+    EXPECT_TRUE(seems_open(flood.back().get()));
+    // Places that are short altogether are taken from it, too.
+    std::vector<Pair> admitted;
+    for (int i = 0; i < 6; ++i) {
+      Pair pair = co_await test.connected(**listener);
+      CO_ASSERT(pair.b);
+      pair.b->set_state(wire::PeerState::kOpen);
+      admitted.push_back(std::move(pair));
+    }
+    for (std::size_t i = 15; i < 19; ++i) {
+      co_await closed_by_peer(test.loop(), flood[i].get());
+    }
+    EXPECT_TRUE(seems_open(slow.get()));
+    for (const Pair& pair : admitted) EXPECT_TRUE(pair.b->is_open());
   }(*this));
 }
 

@@ -244,6 +244,39 @@ TEST_F(NetTest, AnUnfinishedHeaderOrBodyMeetsItsDeadline) {
   }
 }
 
+/// A byte each millisecond, until nobody takes them any more.
+Task<void> drip(Loop& loop, int fd, std::string bytes) {
+  for (const char byte : bytes) {
+    if (::send(fd, &byte, 1, MSG_NOSIGNAL) != 1) {
+      co_return;
+    }
+    co_await loop.sleep(Milliseconds(1));
+  }
+}
+
+// The deadline is that of the frame: bytes that come do not put it off.
+TEST_F(NetTest, ABytePerWhileMeetsTheDeadlineOfItsFrame) {
+  run([](NetTest& test) -> Task<void> {
+    auto [a, b] = raw_pair();
+    auto channel = *adopt_unix(test.loop(), std::move(a));
+    channel->set_state(wire::PeerState::kOpen);
+    ChannelLimits limits;
+    limits.idle = Milliseconds(0);
+    limits.frame = Milliseconds(20);
+    limits.min_bytes_per_s = 1u << 20;
+    channel->set_limits(limits);
+    // More than a second of dripping.
+    std::string bytes = raw_frame(FrameType::kBlobData, wire::encode(wire::BlobData{9, 0}),
+                                  std::string(1000, 'x'));
+    Task<void> dripping = drip(test.loop(), b.get(), std::move(bytes));
+    dripping.start();
+    auto received = co_await channel->receive();
+    expect_error(received, Code::kUnavailable, "too slowly");
+    EXPECT_LT(channel->bytes_received(), 1000u);
+    co_await dripping;
+  }(*this));
+}
+
 TEST_F(NetTest, IdleDeadline) {
   run([](NetTest& test) -> Task<void> {
     Pair pair = test.unix_pair();

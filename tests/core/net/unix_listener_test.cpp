@@ -75,19 +75,27 @@ TEST_F(NetTest, ConnectionsOverTheLimitAreClosed) {
     auto listener = listen_unix(test.loop(), path, false, limits);
     CO_ASSERT_OK(listener);
     auto one = co_await connect_unix(test.loop(), path);
+    auto first = co_await (*listener)->accept();
+    CO_ASSERT_OK(first);
+    (*first)->set_state(wire::PeerState::kOpen);
     auto two = co_await connect_unix(test.loop(), path);
+    auto second = co_await (*listener)->accept();
+    CO_ASSERT_OK(second);
+    // One that has not greeted gives way to the next.
     auto three = co_await connect_unix(test.loop(), path);
-    CO_ASSERT_OK(three);
-    auto refused = co_await (*three)->receive();
-    expect_error(refused, Code::kUnavailable, "");
-    // One that ends makes room.
-    auto accepted = co_await (*listener)->accept();
-    CO_ASSERT_OK(accepted);
-    accepted->reset();
+    auto third = co_await (*listener)->accept();
+    CO_ASSERT_OK(third);
+    (*third)->set_state(wire::PeerState::kOpen);
+    EXPECT_FALSE((*second)->is_open());
+    EXPECT_TRUE((*first)->is_open());
     auto four = co_await connect_unix(test.loop(), path);
     CO_ASSERT_OK(four);
-    auto other = co_await (*listener)->accept();
-    CO_ASSERT_OK(other);
+    auto refused = co_await (*four)->receive();
+    expect_error(refused, Code::kUnavailable, "");
+    // One that ends makes room.
+    first->reset();
+    auto five = co_await connect_unix(test.loop(), path);
+    CO_ASSERT_OK(five);
     auto last = co_await (*listener)->accept();
     CO_ASSERT_OK(last);
   }(*this, scratch.file("s")));
