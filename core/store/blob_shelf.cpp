@@ -64,7 +64,7 @@ Result<void> BlobShelf::load() {
 
 Result<void> BlobShelf::load_locked() {
   std::vector<std::string> broken;
-  GOBLIN_TRY_VOID(visit_files(directory_.get(), [&](const std::string& name) {
+  auto listed = visit_files(directory_.get(), [&](const std::string& name) {
     auto entry = parse_name(name);
     struct stat info {};
     if (!entry || ::fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -78,7 +78,10 @@ Result<void> BlobShelf::load_locked() {
     }
     entry->used_ns = nanoseconds(info.st_mtim);
     insert(std::make_shared<Entry>(*entry));
-  }));
+  });
+  if (!listed) {
+    return fail(listed.error().with_context("cache directory '" + path_ + "'"));
+  }
   for (const std::string& name : broken) {
     ::unlinkat(directory_.get(), name.c_str(), 0);
   }

@@ -66,14 +66,17 @@ class DiskStaging final : public Staging {
       : path_(std::move(path)), directory_(std::move(directory)), cap_bytes_(cap_bytes) {}
 
   Result<void> load() {
-    GOBLIN_TRY_VOID(visit_files(directory_.get(), [this](const std::string& name) {
+    auto listed = visit_files(directory_.get(), [this](const std::string& name) {
       const auto number = file_number(name);
       struct stat info {};
       if (number && ::fstatat(directory_.get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0) {
         sizes_.emplace(*number, static_cast<std::uint64_t>(info.st_size));
         used_ += static_cast<std::uint64_t>(info.st_size);
       }
-    }));
+    });
+    if (!listed) {
+      return fail(listed.error().with_context("staging directory '" + path_ + "'"));
+    }
     GOBLIN_TRY(next_, read_next());
     reserved_ = next_;
     return reserve();

@@ -85,8 +85,10 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t i
   }
   net::UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW));
   if (!fd) {
-    return fail(Code::kNotFound, what + ": '" + path + "' cannot be opened: " +
-                                     std::strerror(errno) + "; submit the job again");
+    const bool gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+    return fail(gone ? Code::kNotFound : Code::kUnavailable,
+                what + ": '" + path + "' cannot be opened: " + std::strerror(errno) +
+                    "; submit the job again");
   }
   return fd;
 }
@@ -146,8 +148,11 @@ Result<bool> reserve(int fd, std::uint64_t begin, std::uint64_t end, std::uint64
     }
   }
   if (error != 0) {
-    return fail(Code::kExhausted, what + ": " + std::to_string(end - begin) +
-                                      " bytes cannot be reserved: " + std::strerror(error));
+    const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+    return fail(full ? Code::kExhausted : Code::kUnavailable,
+                what + ": " + std::to_string(end - begin) +
+                    " bytes cannot be reserved: " + std::strerror(error) +
+                    (full ? "; free space on that disk or choose another one" : ""));
   }
   return allocates;
 }

@@ -16,10 +16,11 @@ Result<void> write_all(int fd, std::uint64_t offset, wire::ByteView bytes) {
       continue;
     }
     if (n < 0) {
-      const Code code = errno == ENOSPC || errno == EDQUOT || errno == EFBIG ? Code::kExhausted
-                                                                             : Code::kUnavailable;
-      return fail(code, std::string("cannot write a result to the staging folder: ") +
-                            std::strerror(errno) + "; free some disk space there");
+      const bool full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG;
+      return fail(full ? Code::kExhausted : Code::kUnavailable,
+                  std::string("cannot write a result to the staging folder: ") +
+                      std::strerror(errno) +
+                      (full ? "; free some disk space there" : "; look at that disk"));
     }
     bytes = bytes.subspan(static_cast<std::size_t>(n));
     offset += static_cast<std::uint64_t>(n);
