@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // goblin: runs the daemons and asks them.
 #include <malloc.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <new>
 #include <set>
 
 #include "core/net/channel.hpp"
@@ -37,6 +39,17 @@ void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   mallopt(M_TRIM_THRESHOLD, 32 << 20);
 #endif
+}
+
+/// Nothing that is half done is worth more than a clean end: what was acknowledged is on disk, and
+/// a daemon that is started again goes on, as after `kill -9`.
+[[noreturn]] void end_without_memory() {
+  constexpr std::string_view kText =
+      "goblin: out of memory: this process ends at once, as if it were killed; jobs go on when it "
+      "is "
+      "started again. Give it more memory, or lower its limits (docs/configuration.md)\n";
+  [[maybe_unused]] const ssize_t said = ::write(STDERR_FILENO, kText.data(), kText.size());
+  std::_Exit(1);
 }
 
 template <typename Config>
@@ -283,6 +296,7 @@ bool explain_command(const CLI::App& app, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::set_new_handler(goblin::cli::end_without_memory);
   goblin::cli::App app;
   app.build();
   try {
