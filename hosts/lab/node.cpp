@@ -265,8 +265,17 @@ class Node {
     co_await session->run();
   }
 
+  /// A key has one connection: the same one came back before the end of the other was noticed, or
+  /// somebody would fill all places with one admission.
   void remember(const std::shared_ptr<HostSession>& session) {
-    std::erase_if(sessions_, [](const auto& weak) { return weak.expired(); });
+    std::erase_if(sessions_, [&session](const auto& weak) {
+      const auto other = weak.lock();
+      if (other && other->pin() == session->pin()) {
+        other->close();
+        return true;
+      }
+      return !other;
+    });
     sessions_.push_back(session);
   }
 
