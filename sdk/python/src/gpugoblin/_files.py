@@ -18,6 +18,9 @@ import numpy.typing as npt
 from gpugoblin import _check, _core, _dtypes
 from gpugoblin._errors import GoblinError, InvalidArgumentError, NotFoundError
 
+_MOST_DIMENSIONS = 64  # of NumPy's arrays
+_MOST_BYTES = 1 << 62  # of a tensor, wherever it is described
+
 LARGEST_BYTES = 1 << 62  # as the lab node counts
 
 
@@ -222,7 +225,12 @@ def npy_view(name: str, path: Path) -> FileView | npt.NDArray[Any]:
         raise unusable(what, path, error) from error
     number = _dtypes.number_of(dtype, what)
     item = _dtypes.itemsize(number)
-    if any(n < 0 for n in shape):
+    # As an array could have it: True counts as a number, and a length of 0 hides any other.
+    if (
+        len(shape) > _MOST_DIMENSIONS
+        or any(type(n) is not int or n < 0 for n in shape)
+        or math.prod(max(n, 1) for n in shape) * item > _MOST_BYTES
+    ):
         raise InvalidArgumentError(
             f"{what}: {path}: not a .npy file: its shape is {_check.shown(shape)}"
         )
@@ -246,7 +254,10 @@ def read_npy_header(name: str, file: BinaryIO) -> tuple[tuple[int, ...], bool, n
             return np.lib.format.read_array_header_1_0(file)
         if version == (2, 0):
             return np.lib.format.read_array_header_2_0(file)
-    except ValueError as error:
+    except OSError:
+        raise
+    except Exception as error:
+        # Of NumPy's, and those of Python's tokenizer and parser, which it lets through.
         raise InvalidArgumentError(f"{name}: not a .npy file: {error}") from error
     raise InvalidArgumentError(
         f"{name}: .npy version {version} holds named fields; save plain numbers"
