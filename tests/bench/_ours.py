@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 """One measurement of a local network, as a process of its own: prints JSON.
 
-python _ours.py matmul N | tiny-tasks COUNT PLUGIN | round-trips COUNT PLUGIN | idle SECONDS
+python _ours.py matmul N | tiny-tasks COUNT PLUGIN | round-trips COUNT PLUGIN | idle SECONDS |
+                slow-loris CLIENTS:N:ROUNDS
 """
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -112,6 +114,37 @@ def idle(seconds: float) -> dict[str, Any]:
         return {"fresh": fresh, "after_work": memory_of(host.pid)}
 
 
+def slow_loris(clients: int, n: int, rounds: int) -> dict[str, float]:
+    """Seconds of a product beside hostile clients, over those without them."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in "ab")
+    with gg.local(hosts=2, threads=1, memory="1GiB") as lab:
+        lab.matmul(a, b, progress=False)
+        alone, beside = [], []
+        ports = [str(daemon.port) for daemon in (lab.network.lab, lab.network.coordinator)]
+        for _ in range(rounds):
+            alone.append(seconds_of(lab, a, b))
+            command = [sys.executable, Path(__file__).with_name("_slow_loris.py"), str(clients)]
+            with subprocess.Popen(
+                [*command, *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            ) as flood:
+                assert flood.stdin is not None
+                assert flood.stdout is not None
+                if flood.stdout.readline() != "connected\n":
+                    raise RuntimeError("the hostile clients did not connect")
+                beside.append(seconds_of(lab, a, b))
+                flood.stdin.close()
+                flood.terminate()
+    return {"ratio": min(beside) / min(alone), "alone": min(alone), "beside": min(beside)}
+
+
+def seconds_of(lab: gg.LocalLab, a: np.ndarray, b: np.ndarray) -> float:
+    """Of one product."""
+    start = time.perf_counter()
+    lab.matmul(a, b, progress=False)
+    return time.perf_counter() - start
+
+
 def memory_of(pid: int) -> dict[str, float]:
     """Resident and proportional MiB of a process."""
     found = {}
@@ -134,6 +167,9 @@ def main(words: list[str]) -> None:
         answer = round_trips(int(amount), words[2])
     elif what == "idle":
         answer = idle(float(amount))
+    elif what == "slow-loris":
+        clients, n, rounds = map(int, amount.split(":"))
+        answer = slow_loris(clients, n, rounds)
     else:
         sys.exit(f"_ours.py: no measurement {what!r}")
     json.dump(answer, sys.stdout)
