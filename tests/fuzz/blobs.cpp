@@ -24,7 +24,7 @@ struct Blob {
   wire::Digest digest;
 };
 const Blob& blob(std::uint64_t number) {
-  static const std::vector<Blob> kAll = [] {
+  static const std::vector<Blob> blobs = [] {
     std::vector<Blob> all;
     for (std::uint64_t i = 0; i < kBlobs; ++i) {
       Bytes bytes = store::test::random_bytes(100 + 250 * i, i);
@@ -33,7 +33,7 @@ const Blob& blob(std::uint64_t number) {
     }
     return all;
   }();
-  return kAll[number % kBlobs];
+  return blobs[number % kBlobs];
 }
 const Bytes& contents_of(std::uint64_t number) { return blob(number).bytes; }
 const wire::Digest& digest_of(std::uint64_t number) { return blob(number).digest; }

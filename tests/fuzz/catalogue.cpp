@@ -15,8 +15,8 @@ using trust::MetadataRole;
 using trust::test::Network;
 
 const Network& network() {
-  static const Network kNetwork;
-  return kNetwork;
+  static const Network only;
+  return only;
 }
 
 constexpr MetadataRole kRoles[] = {MetadataRole::kRoot, MetadataRole::kTargets,

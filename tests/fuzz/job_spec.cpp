@@ -21,17 +21,17 @@ namespace goblin::fuzz {
 namespace {
 
 const goblin_kind_v1& matmul() {
-  static const goblin_kind_v1& kKind = [&]() -> const goblin_kind_v1& {
+  static const goblin_kind_v1& kind = [&]() -> const goblin_kind_v1& {
     const goblin_host_v1 host{sizeof host, GOBLIN_ABI_MAJOR, GOBLIN_ABI_MINOR};
     const goblin_plugin_v1* plugin = goblin_plugin_entry_v1(&host);
     expect(plugin != nullptr && plugin->kind_count == 1, "the plugin has its kind");
     return *plugin->kinds[0];
   }();
-  return kKind;
+  return kind;
 }
 const wire::KindDescription& description() {
-  static const wire::KindDescription kDescription = plugin::describe(matmul()).value();
-  return kDescription;
+  static const wire::KindDescription described = plugin::describe(matmul()).value();
+  return described;
 }
 
 std::string argument_name(Draw& draw, const char* likely) {
@@ -81,8 +81,8 @@ Wide touched(const wire::JobInput& input) {
 }
 
 int empty_file() {
-  static const int kFd = ::memfd_create("fuzz", MFD_CLOEXEC);
-  return kFd;
+  static const int fd = ::memfd_create("fuzz", MFD_CLOEXEC);
+  return fd;
 }
 
 void run_view(const wire::JobInput& input, Draw& draw) {
@@ -218,7 +218,7 @@ void run(ByteView input) {
 
 std::vector<Bytes> seeds() {
   std::vector<Bytes> all;
-  const auto matrix = [](Script& script, unsigned dtype, std::vector<std::int64_t> shape) {
+  const auto matrix = [](Script& script, unsigned dtype, const std::vector<std::int64_t>& shape) {
     script.u8(0).u32(dtype).u32(shape.size());
     for (const std::int64_t n : shape) script.integer(n);
     script.u8(0).u8(0);  // row-major, from the file's start

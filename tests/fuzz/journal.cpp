@@ -20,7 +20,7 @@ struct Files {
 
 /// A journal with an ended and a running job, half of it in the log as after a crash.
 const Files& sound() {
-  static const Files kFiles = [] {
+  static const Files files = [] {
     const std::string path = scratch_directory() + "/sound.db";
     auto journal = store::LabJournal::open(path, false);
     expect(journal.has_value(), "a journal opens");
@@ -42,7 +42,7 @@ const Files& sound() {
     expect(ok, "a journal takes records");
     return Files{store::test::slurp(path), store::test::slurp(path + "-wal")};
   }();
-  return kFiles;
+  return files;
 }
 
 void patch(std::string& bytes, Draw& draw) {

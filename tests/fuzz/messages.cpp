@@ -41,11 +41,11 @@ const std::vector<Type>& types() {
          round_trip<wire::T>(bytes, [](ByteView b) { return wire::decode_##name(b); }); \
        },                                                                               \
        [](wire::testing::Generator& generate) { return wire::encode(generate.make<wire::T>()); }},
-  static const std::vector<Type> kAll = {
+  static const std::vector<Type> all = {
       GOBLIN_WIRE_PEER_MESSAGES(GOBLIN_TYPE) GOBLIN_WIRE_RUNNER_MESSAGES(GOBLIN_TYPE)
           GOBLIN_WIRE_CLIENT_MESSAGES(GOBLIN_TYPE) GOBLIN_WIRE_TRUST_MESSAGES(GOBLIN_TYPE)};
 #undef GOBLIN_TYPE
-  return kAll;
+  return all;
 }
 
 void run(ByteView input) {

@@ -43,7 +43,7 @@ void run(ByteView input) {
 
 /// The smallest file that has a note: header, one segment, sections, their names, the note.
 Bytes library(std::uint32_t kinds) {
-  constexpr std::string_view kNames("\0.goblin.note\0.shstrtab", 24);
+  constexpr std::string_view kNames("\0.goblin.note\0.shstrtab\0", 24);
   goblin_plugin_note_v1 note{};
   note.magic = GOBLIN_NOTE_MAGIC;
   note.abi_major = 1;

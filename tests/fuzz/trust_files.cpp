@@ -19,8 +19,8 @@ using trust::test::Network;
 constexpr std::string_view kStateMagic = "GBLNTRS1";
 
 const Network& network() {
-  static const Network kNetwork;
-  return kNetwork;
+  static const Network only;
+  return only;
 }
 
 void spill(const std::string& path, ByteView bytes, bool secret = false) {
