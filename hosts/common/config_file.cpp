@@ -24,7 +24,22 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 1u << 20;
 
+/// toml++'s own form of lists and tables counts columns by logarithms, which numbers such as nan,
+/// 0.5 or the least integer have none of that it could use.
 std::string show(const toml::node& node) {
+  std::string text;
+  if (const auto* array = node.as_array()) {
+    for (const toml::node& item : *array) {
+      text += (text.empty() ? "" : ", ") + show(item);
+    }
+    return text.empty() ? "[]" : "[ " + text + " ]";
+  }
+  if (const auto* table = node.as_table()) {
+    for (const auto& [key, item] : *table) {
+      text += (text.empty() ? "" : ", ") + std::string(key.str()) + " = " + show(item);
+    }
+    return text.empty() ? "{}" : "{ " + text + " }";
+  }
   std::ostringstream out;
   // No literal strings: what people see is quoted in one way.
   node.visit(
