@@ -266,8 +266,8 @@ TEST_F(NetTest, ABytePerWhileMeetsTheDeadlineOfItsFrame) {
     limits.min_bytes_per_s = 1u << 20;
     channel->set_limits(limits);
     // More than a second of dripping.
-    std::string bytes = raw_frame(FrameType::kBlobData, wire::encode(wire::BlobData{9, 0}),
-                                  std::string(1000, 'x'));
+    std::string bytes =
+        raw_frame(FrameType::kBlobData, wire::encode(wire::BlobData{9, 0}), std::string(1000, 'x'));
     Task<void> dripping = drip(test.loop(), b.get(), std::move(bytes));
     dripping.start();
     auto received = co_await channel->receive();
