@@ -12,7 +12,7 @@
 #include <string>
 
 #include "plugins/matmul/chacha.hpp"
-#include "tests/plugins/matmul/binomial.hpp"
+#include "tests/testing/binomial.hpp"
 #include "tests/plugins/matmul/work.hpp"
 #include "tests/testing/lies/bound.hpp"
 #include "tests/testing/lies/elements.hpp"
