@@ -20,7 +20,7 @@ import gpugoblin as gg
 
 pytestmark = pytest.mark.timeout(90)
 
-POLICIES = ("algebraic", "validator", "replicate")
+POLICIES = ("algebraic", "validator", "replicate", "adaptive")
 # Four at most: with more, one task may see as many wrong results as policy replicate puts up with.
 LIES = (
     ("ulp", "ulp", "ulp"),  # near one another, none of them right
@@ -66,7 +66,7 @@ def network(liars: list[dict[str, Any]], policy: str, hosts: int, **more: Any) -
     given = {
         "memory": "64MiB",
         "lab_options": PATIENT,
-        "validators": 1 if policy == "validator" else 0,
+        "validators": 1 if policy in ("validator", "adaptive") else 0,
         **more,
     }
     return gg.local(hosts=hosts, host_options=liars, **given)
@@ -143,7 +143,7 @@ def test_lies_about_what_it_has_seen_before(policy: str, honest: dict[int, str])
         assert_only(explained, pins(lab)[:1])
 
 
-@pytest.mark.parametrize("policy", ["algebraic", "replicate"])
+@pytest.mark.parametrize("policy", ["algebraic", "replicate", "adaptive"])
 def test_sleeper(policy: str) -> None:
     """Honest in its first hundred results."""
     tiny = e2e.TEST_PLUGINS / "tiny-tasks.so"
