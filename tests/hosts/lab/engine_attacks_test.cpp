@@ -48,11 +48,13 @@ class EngineAttacksTest : public EngineFixture {
     return results;
   }
 
-  /// "a" says something spoiled about the only task; then "b" computes it. What was said of "a".
+  /// A host says something spoiled about the only task; then another computes it. What was said of
+  /// it.
   void spoil(const std::function<Result<void>(FakeHost& host, wire::Results)>& say,
              std::vector<wire::Incident>& incidents) {
     run([&]() -> net::Task<void> {
-      const auto liar = join("a");
+      // A key of its own each time: who is caught twice gets no work for a while.
+      const auto liar = join("liar " + std::to_string(++liars_));
       const auto job = co_await submit(wire::Policy::kAlgebraic);
       CO_ASSERT(job);
       CO_ASSERT_UNTIL(liar->leases.size() == 1);
@@ -73,6 +75,8 @@ class EngineAttacksTest : public EngineFixture {
       }
     });
   }
+
+  int liars_ = 0;
 };
 
 // ---- 33: results that are none
