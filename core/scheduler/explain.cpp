@@ -128,6 +128,17 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   return counts;
 }
 
+Footprint SchedulerImpl::footprint() const {
+  Footprint all;
+  all.jobs = jobs_.size();
+  for (const auto& [id, job] : jobs_) all.tasks += job->tasks.size();
+  all.leases = leases_.size();
+  all.hosts = hosts_.size();
+  all.blobs = blobs_.size();
+  all.timers = timers_.size();
+  return all;
+}
+
 /// Of a job that has leases: which task runs for long, or keeps the job's own tasks waiting.
 std::string SchedulerImpl::running_reason(const Job& job, const HostName& name) const {
   const Lease* own = nullptr;

@@ -245,6 +245,14 @@ struct HostCounts {
   std::string idle_reason;  ///< empty while it has leases
 };
 
+/// What is kept in memory, counted: tests bound it.
+struct Footprint {
+  std::size_t jobs = 0, tasks = 0, leases = 0;
+  std::size_t hosts = 0;  ///< those that left among them
+  std::size_t blobs = 0;  ///< inputs of tasks, and what hosts are thought to hold
+  std::size_t timers = 0;
+};
+
 /// Contract of fairness: among jobs that could use a free slot, the one with the least work done
 /// and leased (predicted seconds) per weight goes first, so shares follow weights.
 class Scheduler {
@@ -310,6 +318,7 @@ class Scheduler {
   [[nodiscard]] virtual Cut cut_now(const validation::PolicySpec& policy) const = 0;
   [[nodiscard]] virtual JobCounts job_counts(JobId job) const = 0;
   [[nodiscard]] virtual HostCounts host_counts(HostId host) const = 0;
+  [[nodiscard]] virtual Footprint footprint() const = 0;
   /// Empty while something of the job runs as expected; else why nothing does ("no host is
   /// connected", "each task needs 300 MiB and no host offers more than 256 MiB", …) or what runs
   /// for long ("task 3 has been running for 60 s on host 7"). `name`: how to call a host.

@@ -43,6 +43,7 @@ class SchedulerImpl final : public Scheduler {
   [[nodiscard]] Cut cut_now(const validation::PolicySpec& policy) const override;
   [[nodiscard]] JobCounts job_counts(JobId job) const override;
   [[nodiscard]] HostCounts host_counts(HostId host) const override;
+  [[nodiscard]] Footprint footprint() const override;
   using Scheduler::waiting_reason;
   [[nodiscard]] std::string waiting_reason(JobId job, const HostName& name) const override;
 
