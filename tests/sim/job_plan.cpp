@@ -56,6 +56,16 @@ JobPlan JobPlan::draw(Random& r, const Options& o, std::uint64_t key) {
   // that misses goes with jobs of one round only.
   p.miss = p.round == 0 && r.chance(0.7) ? o.miss : 0;
   p.submitted = r.below(r.chance(0.7) ? 100'000 : 20'000'000);
+  if (o.fair) {
+    // Tasks differ a hundredfold, weights are 1, 2 and 4.
+    const std::uint64_t i = (key - 1) % 3;
+    p = {};
+    p.key = key;
+    p.tasks = 10'000'000;
+    p.state_bytes = 1;
+    p.flops = i == 0 ? 1e7 : i == 1 ? 1e8 : 1e9;
+    p.weight = 1u << i;
+  }
   if (r.chance(o.cancel)) p.cancelled = 1 + p.submitted + r.below(o.faults_end / 8);
   return p;
 }

@@ -57,6 +57,7 @@ struct SimJob {
     wire::Digest digest;
   };
   std::map<TaskId, Accepted> accepted;
+  std::set<TaskId> told;  ///< those of which the scheduler knows
   std::set<TaskId> rerunning, rechecking, verified;
   std::map<TaskId, std::map<Pin, std::uint32_t>> failures;
   std::map<TaskId, std::map<std::string, std::uint32_t>> failure_codes;
@@ -113,7 +114,8 @@ class Lab {
 
   /// For tests that need a certain world: before the history begins.
   [[nodiscard]] std::vector<JobPlan>& plans() { return plans_; }
-  [[nodiscard]] double seconds_of(std::size_t plan) const { return seconds_[plan]; }
+  /// Of jobs that were never short of tasks: whether hosts' time was shared by weight.
+  void watch_shares(double tolerance);
   /// A host begins on a task, for so long.
   void computes(std::uint64_t key, double seconds);
 

@@ -100,6 +100,7 @@ bool Lab::restore(SimJob& job) {
                               std::to_string(task) + ", whose result it reads");
     job.accepted[record.task] = {record.host, record.digest};
     job.restored.insert(record.task);
+    job.told.insert(record.task);
   }
   for (const auto& record : *records)
     scheduler_->restore_accepted(job.id, record.task, record.planned.flops, id_of(record.host));
@@ -181,6 +182,7 @@ void Lab::write_accepted(JobId id) {
     if (told.ended) return;
     for (const auto& a : batch) {
       world_.time.note("accepted", {node_, id, a.task});
+      told.told.insert(a.task);
       scheduler_->accepted(id, a.task, world_.time.now());
       if (world_.random.chance(world_.options.duplicate))
         scheduler_->accepted(id, a.task, world_.time.now());
@@ -222,6 +224,7 @@ void Lab::recheck(const scheduler::Recheck& ask) {
       job.withdrawn.insert(ask.task);
       job.verified.erase(ask.task);
       job.accepted.erase(ask.task);
+      job.told.erase(ask.task);
       job.commits.erase(ask.task);
     }
     world_.time.note("rechecked", {node_, ask.job, ask.task, std::uint64_t(verdict)});

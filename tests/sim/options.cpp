@@ -3,8 +3,32 @@
 
 namespace goblin::sim {
 
+Options Options::calm() {
+  Options o;
+  o.liars = o.stall = o.status = o.hand_back = o.lost_fetch = o.abstain = 0;
+  o.duplicate = o.crash_per_minute = o.change_per_minute = o.cancel = 0;
+  o.lab_stops = o.coordinator_stops = 0;
+  o.late_hosts = 0;
+  return o;
+}
+
+Options Options::fair_shares(std::uint64_t seed, bool faults) {
+  Options o = calm();
+  o.fair = true;
+  o.jobs = 3;
+  if (!faults) return o;
+  o.crash_per_minute = 0.5;
+  o.change_per_minute = 2;
+  o.duplicate = 0.02;
+  o.slow = 0.1;
+  o.loose = seed % 2 == 0;
+  o.coordinator_stops = 1;
+  return o;
+}
+
 Options Options::draw(std::uint64_t seed) {
   Random r(seed ^ 0x6f7074696f6e73);
+  if (r.chance(0.02)) return fair_shares(seed, r.chance(0.5));
   Options o;
   o.labs = r.chance(0.6) ? 1 : 2 + std::uint32_t(r.below(2));
   o.hosts = 1 + std::uint32_t(r.below(8));

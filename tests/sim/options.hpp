@@ -52,10 +52,15 @@ struct Options {
   double coordinator_stops = 0.2;
 
   Micros faults_end = 90'000'000;
-  bool fair = false;  ///< measures shares: see World::watch_shares
+  bool fair =
+      false;  ///< three jobs that never end, of unlike tasks and weights: shares are measured
   scheduler::Config config;
 
   static Options draw(std::uint64_t seed);
+  /// One lab node and `fair`; with `faults` hosts crash, change speed, and the coordinator dies.
+  static Options fair_shares(std::uint64_t seed, bool faults);
+  /// No faults and no lies.
+  static Options calm();
 };
 
 }  // namespace goblin::sim

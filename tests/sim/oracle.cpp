@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // What must hold on a lab node in every history.
 #include <algorithm>
+#include <cmath>
 
 #include "tests/sim/world.hpp"
 
@@ -228,8 +229,10 @@ void Lab::watch_counts(std::size_t actions) {
     const auto c = scheduler_->job_counts(id);
     planned += c.planned;
     accepted += c.accepted;
-    if (c.planned != c.ready + c.leased + c.judging + c.accepted)
-      world_.time.violate("the counts of job " + std::to_string(id) + " do not add up");
+    if (c.accepted != job.told.size())
+      world_.time.violate("the scheduler counts " + std::to_string(c.accepted) +
+                          " accepted tasks of job " + std::to_string(id) + " and was told of " +
+                          std::to_string(job.told.size()));
     // Ready beyond the cap only by what hosts have given back.
     if (c.ready > options.config.max_ready + slots + job.plan->tasks / 4)
       world_.time.violate("job " + std::to_string(id) + " keeps " + std::to_string(c.ready) +
@@ -306,6 +309,23 @@ void Lab::final_look() {
   const std::string why = book_.settle(*contents, false);
   if (!why.empty())
     world_.time.violate("at last, the journal of lab node " + std::to_string(node_) + ": " + why);
+}
+
+void Lab::watch_shares(double tolerance) {
+  double all = 0;
+  double weights = 0;
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    all += seconds_[i];
+    weights += plans_[i].weight;
+  }
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    const double got = seconds_[i] / all;
+    const double due = plans_[i].weight / weights;
+    if (std::abs(got - due) > tolerance)
+      world_.time.violate("a job of weight " + std::to_string(plans_[i].weight) + " got " +
+                          std::to_string(got) + " of the hosts' time and " + std::to_string(due) +
+                          " was due");
+  }
 }
 
 void Lab::computes(std::uint64_t key, double seconds) {

@@ -37,7 +37,6 @@ class World {
   std::vector<std::unique_ptr<SimHost>> hosts;
   std::unique_ptr<Coordinator> coordinator;
   Micros stop_at = 0;  ///< 0: when every job has ended
-  double shortest_lag = 0;
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
  private:
