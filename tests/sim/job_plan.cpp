@@ -32,13 +32,16 @@ JobPlan JobPlan::draw(Random& r, const Options& o, std::uint64_t key) {
   JobPlan p;
   p.key = key;
   // One case a policy.
-  switch (r.below(4)) {
+  switch (r.below(5)) {
     case 0:
     case 1:
       p.policy.policy = wire::Policy::kAlgebraic;
       break;
     case 2:
       p.policy.policy = wire::Policy::kValidator;
+      break;
+    case 3:
+      p.policy.policy = o.trusted > 0 ? wire::Policy::kAdaptive : wire::Policy::kValidator;
       break;
     default:
       p.policy = {wire::Policy::kReplicate, 2 + std::uint32_t(r.below(2))};
@@ -52,6 +55,7 @@ JobPlan JobPlan::draw(Random& r, const Options& o, std::uint64_t key) {
   p.panels = r.chance(0.5) ? 1 + std::uint32_t(r.below(8)) : 0;
   p.state_bytes = 1 + r.below(o.large + 1);
   p.abstain = r.chance(0.5) ? o.abstain : 0;
+  if (p.policy.policy == wire::Policy::kAdaptive) p.round = 0;
   // What rests on a result that is withdrawn is not withdrawn (docs/open-points.md), so a check
   // that misses goes with jobs of one round only.
   p.miss = p.round == 0 && r.chance(0.7) ? o.miss : 0;

@@ -88,11 +88,14 @@ void Lab::hello(Connection connection, SimHost& host, bool own_list) {
   }
   // A greeting that comes twice opens no second connection, nor one that is over.
   if (!greeted_.insert(connection).second) return;
+  const bool fresh = !ids_.contains(host.pin);
   const HostId id = id_of(host.pin);
   world_.time.note("host joins", {node_, host.node, id, connection});
   std::erase_if(leases_, [&](const auto& l) { return l.second.host == id && !l.second.committed; });
   seats_[id] = {connection, &host, id, host.pin, host.spec};
   scheduler_->host_joined(id, host.spec, world_.time.now());
+  if (const auto known = standings_.find(host.pin); fresh && known != standings_.end())
+    scheduler_->restore_standing(id, known->second, world_.time.now());
   for (auto& [number, job] : jobs_)
     if (!job.started && !job.ended) start(job);
   if (up()) pump();
@@ -318,7 +321,16 @@ void Lab::on(const scheduler::ReleaseResult& a) {
   tell_release(a.host, a.lease);
 }
 
-void Lab::on(const scheduler::ForgetBytes& a) { tell_release(a.host, a.lease); }
+void Lab::on(const scheduler::ForgetBytes& a) {
+  if (const auto it = leases_.find(a.lease); it != leases_.end()) it->second.forgotten = true;
+  tell_release(a.host, a.lease);
+}
+
+void Lab::on(const scheduler::StandingChanged& a) {
+  world_.time.note("standing", {node_, a.host, a.standing.passed, a.standing.faults});
+  for (const auto& [pin, id] : ids_)
+    if (id == a.host) standings_[pin] = a.standing;
+}
 
 void Lab::on(const scheduler::Quarantine& a) {
   SimJob& job = jobs_.at(a.job);

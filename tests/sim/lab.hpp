@@ -43,6 +43,7 @@ struct SimLease {
   wire::Digest digest;
   bool trusted = false;
   bool committed = false, fetching = false, fetched = false, accepting = false;
+  bool forgotten = false;  ///< its host was told to let go of the bytes
 };
 
 struct SimJob {
@@ -139,6 +140,7 @@ class Lab {
   void on(const scheduler::ReleaseResult& a);
   void on(const scheduler::ForgetBytes& a);
   void on(const scheduler::Quarantine& a);
+  void on(const scheduler::StandingChanged& a);
   void on(const scheduler::Recheck& a);
   void on(const scheduler::Rerun& a);
   void on(const scheduler::Incident& a);
@@ -198,7 +200,8 @@ class Lab {
   HostId last_id_ = 0;
   std::map<HostId, Seat> seats_;
   std::map<Pin, Micros> admitted_;
-  std::set<Connection> greeted_;  ///< ever
+  std::set<Connection> greeted_;                  ///< ever
+  std::map<Pin, scheduler::Standing> standings_;  ///< kept across restarts
   std::unordered_map<LeaseId, SimLease> leases_;
   std::set<LeaseId> used_leases_;
   std::map<LeaseId, std::uint64_t> fetches_;  ///< counts asks, so that late answers are known

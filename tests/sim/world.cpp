@@ -70,6 +70,7 @@ void World::populate(std::uint64_t seed) {
       plans.push_back(JobPlan::draw(random, options, seed * 72 + node * 9 + i + 1));
       const auto& policy = plans.back().policy;
       if (policy.policy == wire::Policy::kAlgebraic) quorum = std::min(quorum, 2u);
+      if (policy.policy == wire::Policy::kAdaptive) quorum = std::min(quorum, 2u);
       if (policy.policy == wire::Policy::kReplicate) quorum = std::min(quorum, policy.replicas);
     }
     labs.push_back(std::make_unique<Lab>(*this, node, random.next(), std::move(plans)));
