@@ -41,6 +41,19 @@ void SchedulerImpl::hold(Task& task, Lease& lease) {
   if (batch.tasks.size() >= validation::batch_size(least, job.policy.trust) ||
       batch.bytes >= config_.max_unjudged_bytes)
     close_batch(job, open);
+  for (const Lease* waits : task.committed)
+    if (waits->host != nullptr) close_batches_of_full(*waits->host);
+}
+
+/// A host that may begin nothing more, because so many of its results wait, brings nothing that
+/// would fill the batches in which they wait: those are closed as they are.
+void SchedulerImpl::close_batches_of_full(const Host& host) {
+  if (may_begin(host)) return;
+  for (const Lease* lease : host.committed) {
+    const auto batch = lease->job->batches.find(lease->task->batch);
+    if (batch != lease->job->batches.end() && !batch->second.audited)
+      close_batch(*lease->job, batch->first);
+  }
 }
 
 /// Draws the result that is recomputed.

@@ -106,6 +106,8 @@ void SchedulerImpl::outcome(HostId from, const Outcome& outcome, Micros now) {
                             host.standing.passed);
   queue_judge(task);
   settle();
+  close_batches_of_full(host);
+  settle();
 }
 
 void SchedulerImpl::host_says_failed(Lease& lease, Code code) {

@@ -134,6 +134,7 @@ class SchedulerImpl final : public Scheduler {
   void leave_batch(Task& task);
   void batch_passed(Job& job, std::uint64_t batch);
   void close_batches_of_drained(Job& job);
+  void close_batches_of_full(const Host& host);
 
   // standing.cpp
   void credit(HostId host);

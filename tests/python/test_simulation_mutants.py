@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-"""The simulation finds faults that are planted in the product (tests/sim/mutants.py has them all)."""
+"""The simulation finds faults that are planted in the product: a sample of tests/sim/mutations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ BUILD = ROOT / "build" / "release"
 
 def load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("mutants", ROOT / "tests" / "sim" / "mutants.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["mutants"] = module
     spec.loader.exec_module(module)

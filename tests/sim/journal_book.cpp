@@ -21,7 +21,8 @@ std::uint64_t token_of(const store::JobRecord& job) {
 }
 
 std::string name(const JournalBook::Key& key) {
-  static constexpr const char* kNames[] = {"job", "plan", "state", "accepted task", "quarantine"};
+  static constexpr const char* kNames[] = {"job",           "plan",       "state",
+                                           "accepted task", "quarantine", "standing"};
   return std::string(kNames[std::size_t(key.kind)]) + " " + std::to_string(key.id) + " of job " +
          std::to_string(key.job);
 }
@@ -46,6 +47,13 @@ JournalBook::Change JournalBook::withdrawn(std::uint64_t job, std::uint64_t task
 }
 JournalBook::Change JournalBook::quarantine(const store::QuarantineRecord& record) {
   return {{Kind::kQuarantine, record.job, short_of(record.host) ^ record.task}, 1};
+}
+
+JournalBook::Change JournalBook::standing(const store::StandingRecord& record) {
+  return {{Kind::kStanding, 0, short_of(record.host)},
+          record.passed ^ std::uint64_t{record.faults} << 32 ^
+              std::uint64_t{record.forgiven} << 48 ^
+              std::uint64_t(record.suspended_until_unix_ms) * 0x9e3779b97f4a7c15};
 }
 
 void JournalBook::did(std::vector<Change> changes, bool sure) {
@@ -83,6 +91,11 @@ Result<JournalBook::Contents> JournalBook::read(store::LabJournal& journal) {
     for (const auto& record : tasks) add(accepted(record));
     GOBLIN_TRY(const auto hosts, journal.quarantines(job_record.job));
     for (const auto& record : hosts) add(quarantine(record));
+  }
+  GOBLIN_TRY(const auto standings, journal.standings());
+  for (const auto& record : standings) {
+    const Change change = standing(record);
+    found[change.first] = *change.second;
   }
   return found;
 }

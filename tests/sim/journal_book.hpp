@@ -16,7 +16,7 @@ namespace goblin::sim {
 
 class JournalBook {
  public:
-  enum class Kind : std::uint8_t { kJob, kPlan, kState, kAccepted, kQuarantine };
+  enum class Kind : std::uint8_t { kJob, kPlan, kState, kAccepted, kQuarantine, kStanding };
   struct Key {
     Kind kind = Kind::kJob;
     std::uint64_t job = 0, id = 0;
@@ -44,6 +44,7 @@ class JournalBook {
   static Change state(std::uint64_t job, wire::JobState state);
   static Change accepted(const store::AcceptedRecord& record);
   static Change withdrawn(std::uint64_t job, std::uint64_t task);
+  static Change standing(const store::StandingRecord& record);
   static Change quarantine(const store::QuarantineRecord& record);
 
  private:

@@ -328,8 +328,13 @@ void Lab::on(const scheduler::ForgetBytes& a) {
 
 void Lab::on(const scheduler::StandingChanged& a) {
   world_.time.note("standing", {node_, a.host, a.standing.passed, a.standing.faults});
-  for (const auto& [pin, id] : ids_)
-    if (id == a.host) standings_[pin] = a.standing;
+  for (const auto& [pin, id] : ids_) {
+    if (id != a.host) continue;
+    standings_[pin] = a.standing;
+    standings_due_.insert(pin);
+  }
+  if (standings_due_.size() > 1) return;
+  later(a.fault ? work_time() : 1'000'000, [this] { write_standings(); });
 }
 
 void Lab::on(const scheduler::Quarantine& a) {

@@ -162,6 +162,7 @@ class Lab {
   void end_job(SimJob& job, wire::JobState state);
   void write_end(SimJob& job, wire::JobState state, int tries);
   void write_accepted(JobId job);
+  void write_standings();
   void recheck(const scheduler::Recheck& ask);
   void take_up();
   bool restore(SimJob& job);
@@ -200,8 +201,9 @@ class Lab {
   HostId last_id_ = 0;
   std::map<HostId, Seat> seats_;
   std::map<Pin, Micros> admitted_;
-  std::set<Connection> greeted_;                  ///< ever
-  std::map<Pin, scheduler::Standing> standings_;  ///< kept across restarts
+  std::set<Connection> greeted_;  ///< ever
+  std::map<Pin, scheduler::Standing> standings_;
+  std::set<Pin> standings_due_;  ///< to be journalled
   std::unordered_map<LeaseId, SimLease> leases_;
   std::set<LeaseId> used_leases_;
   std::map<LeaseId, std::uint64_t> fetches_;  ///< counts asks, so that late answers are known

@@ -191,6 +191,21 @@ void Lab::write_accepted(JobId id) {
   });
 }
 
+/// What hosts have earned, and what it cost them to be caught.
+void Lab::write_standings() {
+  std::vector<store::StandingRecord> records;
+  std::vector<JournalBook::Change> changes;
+  for (const Pin& pin : std::exchange(standings_due_, {})) {
+    const scheduler::Standing& known = standings_.at(pin);
+    records.push_back({pin, known.passed, known.faults, known.forgiven,
+                       std::int64_t(known.suspended_until / 1'000)});
+    changes.push_back(JournalBook::standing(records.back()));
+  }
+  const bool sure = journal_->record_standings(records).has_value();
+  book_.did(std::move(changes), sure && !disk_.frozen());
+  (void)still_up();
+}
+
 void Lab::recheck(const scheduler::Recheck& ask) {
   SimJob& asked = jobs_.at(ask.job);
   world_.time.note("recheck", {node_, ask.job, ask.task});
@@ -308,6 +323,8 @@ void Lab::stop(Stop how) {
   admitted_.clear();
   leases_.clear();
   used_leases_.clear();
+  standings_.clear();
+  standings_due_.clear();
   fetches_.clear();
   for (auto& [id, job] : jobs_) {
     SimJob kept;
@@ -363,6 +380,12 @@ void Lab::open() {
 }
 
 void Lab::take_up() {
+  const auto standings = journal_->standings();
+  if (!standings)
+    return world_.time.violate("standings cannot be read: " + standings.error().message);
+  for (const auto& record : *standings)
+    standings_[record.host] = {record.passed, record.faults, record.forgiven,
+                               Micros(record.suspended_until_unix_ms) * 1'000};
   const bool first = !std::exchange(opened_before_, true);
   std::vector<store::JobRecord> records;
   if (auto listed = journal_->jobs()) {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 """Plants faults in the product, one at a time, and shows that the simulation finds each.
 
-Each file of tests/sim/mutations changes one or two places of the real sources. A copy of the changed
-file is compiled and linked into a goblin-sim of its own before the libraries; then histories run
-until one fails. Build goblin-sim first (scripts/build --targets goblin-sim).
+Each file of tests/sim/mutations changes one or two places of the real sources. A copy of the
+changed file is compiled and linked into a goblin-sim of its own before the libraries; then histories
+run until one fails. Build goblin-sim first (scripts/build --targets goblin-sim).
 """
 
 from __future__ import annotations
@@ -144,7 +144,9 @@ def run(mutation: Mutation, build: Path, first: int) -> Verdict:
 
 def main() -> int:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="mutations; all when left out")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--first", type=int, default=1, help="seed to begin with")
@@ -152,7 +154,9 @@ def main() -> int:
     options = parser.parse_args()
     known = {mutation.name: mutation for mutation in load()}
     if unknown := set(options.names) - set(known):
-        parser.error(f"no such mutation: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+        parser.error(
+            f"no such mutation: {', '.join(sorted(unknown))}; there are {', '.join(known)}"
+        )
     missed = 0
     for name in options.names or known:
         verdict = run(known[name], options.build, options.first)
@@ -161,11 +165,16 @@ def main() -> int:
             words = re.sub(r"^at [0-9.]+ s: ", "", verdict.words)
             print(f"| {name} | {verdict.histories} | {verdict.seed} | {words[:90]} |", flush=True)
         elif verdict.seed is not None:
-            print(f"{name}: found by seed {verdict.seed}, history {verdict.histories} of at most "
-                  f"{known[name].within}, in {verdict.seconds:.1f} s: {verdict.words[:160]}", flush=True)
+            print(
+                f"{name}: found by seed {verdict.seed}, history {verdict.histories} of at most "
+                f"{known[name].within}, in {verdict.seconds:.1f} s: {verdict.words[:160]}",
+                flush=True,
+            )
         else:
-            print(f"{name}: NOT FOUND in {verdict.histories} histories ({verdict.seconds:.0f} s)",
-                  flush=True)
+            print(
+                f"{name}: NOT FOUND in {verdict.histories} histories ({verdict.seconds:.0f} s)",
+                flush=True,
+            )
     return 1 if missed else 0
 
 

@@ -11,6 +11,8 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Le;
+using testing::Not;
+using testing::SizeIs;
 
 constexpr HostId kTrusted = 100;
 
@@ -64,6 +66,29 @@ TEST(Adaptive, OneHostAndATrustedOneGetAlong) {
   crowd.play(1, 300, wire::Policy::kAdaptive);
   EXPECT_TRUE(crowd.finished);
   EXPECT_LT(recomputed, 100u);
+}
+
+/// Nothing would fill the batch: its host may begin no task while so many of its results wait.
+TEST(Adaptive, TheBatchOfAHostThatIsFullIsClosed) {
+  Driver d({.max_unjudged = 2});
+  d.host(1).host(kTrusted, Driver::spec(kTrusted, true));
+  d.s->restore_standing(1, {.passed = 1000}, d.now);
+  d.job(1, wire::Policy::kAdaptive);
+  for (TaskId task = 0; task < 10; ++task) d.ready(1, task);
+  const auto leases = d.take<SendLease>();
+  ASSERT_THAT(leases.size(), Ge(2u));
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    ASSERT_EQ(leases[i].host, 1u);
+    d.say(1, leases[i].lease, leases[i].task);
+    d.s->fetched(leases[i].lease, d.now);
+  }
+  const auto audits = d.take<SendLease>();
+  ASSERT_THAT(audits, Not(IsEmpty()));
+  for (const auto& audit : audits) {
+    ASSERT_EQ(audit.host, kTrusted);
+    d.say(kTrusted, audit.lease, audit.task);
+  }
+  EXPECT_THAT(d.take<AcceptResult>(), SizeIs(Ge(2u)));
 }
 
 TEST(Adaptive, WithoutATrustedHostItWaitsAndSaysSo) {
