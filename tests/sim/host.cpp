@@ -42,13 +42,12 @@ void SimHost::crash(bool new_key) {
   world.time.note("host crashes", {node, std::uint64_t(new_key)});
   on = false;
   ++life;
-  ++work;
   const auto broken = connections;
   connections.clear();
   for (const auto& [lab, connection] : broken) world.break_connection(*lab, *this, connection);
   if (!own_list) serves.clear();
   queue.clear();
-  running.reset();
+  stop_running();
   kept.clear();
   if (!new_key) return;
   const Pin old = pin;
@@ -98,10 +97,7 @@ void SimHost::connect(Lab& lab) {
 void SimHost::drop(Lab& lab) {
   std::erase_if(queue, [&](const SentLease& l) { return l.lab == &lab; });
   std::erase_if(kept, [&](const auto& entry) { return entry.first.first == lab.node(); });
-  if (running && running->lab == &lab) {
-    running.reset();
-    ++work;
-  }
+  if (running && running->lab == &lab) stop_running();
   if (const auto it = connections.find(&lab); it != connections.end()) {
     const Connection connection = it->second;
     connections.erase(it);
@@ -135,9 +131,16 @@ void SimHost::lease(const SentLease& sent) {
 void SimHost::cancel(Lab& lab, LeaseId lease) {
   std::erase_if(queue, [&](const SentLease& l) { return l.lab == &lab && l.lease == lease; });
   if (!running || running->lab != &lab || running->lease != lease) return;
-  running.reset();
-  ++work;
+  stop_running();
   compute();
+}
+
+void SimHost::stop_running() {
+  if (running && ends > world.time.now())
+    running->lab->computes(running->plan->key, -double(ends - world.time.now()) * 1e-6);
+  running.reset();
+  ends = 0;
+  ++work;
 }
 
 void SimHost::release(Lab& lab, LeaseId lease) {
@@ -182,6 +185,7 @@ void SimHost::compute() {
   running = queue.front();
   queue.pop_front();
   ++work;
+  ends = 0;
   Random& r = world.random;
   if (world.faulty() && r.chance(world.options.stall)) {
     world.time.count("stalls");
@@ -191,6 +195,7 @@ void SimHost::compute() {
   double seconds = (1e-4 + task.flops / speed) * r.uniform(0.9, 1.2);
   if (world.faulty() && r.chance(world.options.stall)) seconds *= 20;
   running->lab->computes(running->plan->key, seconds);
+  ends = world.time.now() + Micros(seconds * 1e6);
   later(Micros(seconds * 1e6) + 1, [this, started = work, seconds] { computed(started, seconds); });
 }
 

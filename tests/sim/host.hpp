@@ -46,6 +46,7 @@ struct SimHost {
   std::map<Lab*, Micros, ByNode> serves;  ///< until when
   std::deque<SentLease> queue;
   std::optional<SentLease> running;
+  Micros ends = 0;  ///< the running one, as it seems; 0: never
   struct Kept {
     SentLease lease;
     bool other_bytes = false, never = false;
@@ -63,6 +64,9 @@ struct SimHost {
   void cancel(Lab& lab, LeaseId lease);
   void release(Lab& lab, LeaseId lease);
   void fetch(Lab& lab, Connection connection, LeaseId lease, std::uint64_t fetch);
+
+  /// The running task ends here: the time that it was still to take was not used.
+  void stop_running();
 
  private:
   void beat();

@@ -117,7 +117,7 @@ class Lab {
   [[nodiscard]] std::vector<JobPlan>& plans() { return plans_; }
   /// Of jobs that were never short of tasks: whether hosts' time was shared by weight.
   void watch_shares(double tolerance);
-  /// A host begins on a task, for so long.
+  /// A host begins on a task, for so long; less than 0: it ended so much sooner.
   void computes(std::uint64_t key, double seconds);
 
  private:

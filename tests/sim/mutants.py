@@ -3,8 +3,8 @@
 """Plants faults in the product, one at a time, and shows that the simulation finds each.
 
 Each file of tests/sim/mutations changes one or two places of the real sources. A copy of the
-changed file is compiled and linked into a goblin-sim of its own before the libraries; then histories
-run until one fails. Build goblin-sim first (scripts/build --targets goblin-sim).
+changed file is compiled and linked into a goblin-sim of its own before the libraries; then
+histories run until one fails. Build goblin-sim first (scripts/build --targets goblin-sim).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ World::World(std::uint64_t seed, Options drawn)
     : random(seed), options(std::move(drawn)), network(time, random, options) {
   seed_sqlite(seed);
   populate(seed);
-  if (options.fair) stop_at = 60'000'000;
+  if (options.fair) stop_at = 120'000'000;
 }
 
 World::~World() = default;
@@ -277,9 +277,10 @@ bool World::run() {
       time.violate("the history does not end:" + why);
     }
   }
-  // Crashed hosts take with them what they had begun; that is nobody's share.
-  if (time.sound() && options.fair)
+  if (time.sound() && options.fair) {
+    for (const auto& host : hosts) host->stop_running();
     for (const auto& lab : labs) lab->watch_shares(options.change_per_minute > 0 ? 0.08 : 0.03);
+  }
   if (time.sound() && stop_at == 0)
     for (const auto& lab : labs) lab->final_look();
   return time.sound();
