@@ -68,7 +68,8 @@ Options Options::draw(std::uint64_t seed) {
     o.disk.sync = r.chance(0.5) ? r.uniform(0, 0.3) : 0;
     o.disk.full = r.chance(0.5) ? r.uniform(0, 0.5) : 0;
     o.disk.read = r.chance(0.2) ? r.uniform(0, 0.1) : 0;
-    o.disk.sync_forgets = r.chance(0.5);
+    // See docs/open-points.md for why not with losses of power.
+    o.disk.sync_forgets = o.power_losses == 0 && r.chance(0.5);
   }
 
   o.config.max_ready = 8 + std::uint32_t(r.below(64));

@@ -11,7 +11,6 @@ using testing::Ge;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Le;
-using testing::Not;
 using testing::SizeIs;
 
 constexpr HostId kTrusted = 100;
@@ -82,12 +81,13 @@ TEST(Adaptive, TheBatchOfAHostThatIsFullIsClosed) {
     d.say(1, leases[i].lease, leases[i].task);
     d.s->fetched(leases[i].lease, d.now);
   }
-  const auto audits = d.take<SendLease>();
-  ASSERT_THAT(audits, Not(IsEmpty()));
-  for (const auto& audit : audits) {
-    ASSERT_EQ(audit.host, kTrusted);
-    d.say(kTrusted, audit.lease, audit.task);
+  std::size_t audits = 0;
+  for (const auto& lease : d.take<SendLease>()) {
+    if (lease.host != kTrusted) continue;
+    ++audits;
+    d.say(kTrusted, lease.lease, lease.task);
   }
+  EXPECT_THAT(audits, Ge(1u));
   EXPECT_THAT(d.take<AcceptResult>(), SizeIs(Ge(2u)));
 }
 
