@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Random histories: drawn ones (fixed where CI is set), and those that have found something.
+// Histories from a fixed seed on, or from GOBLIN_TEST_SEED; goblin-sim draws seeds.
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <iostream>
 
 #include "tests/sim/histories.hpp"
-#include "tests/testing/seed.hpp"
 
 namespace goblin::sim {
 namespace {
 
 constexpr std::uint64_t kHistories = 1'500;
 
+std::uint64_t first_seed() {
+  const char* given = std::getenv("GOBLIN_TEST_SEED");
+  return given == nullptr ? 1 : std::strtoull(given, nullptr, 0);
+}
+
 TEST(Histories, EveryHistoryKeepsTheInvariants) {
-  const std::uint64_t first = test::drawn_seed();
+  const std::uint64_t first = first_seed();
   const Summary summary = run_histories(first, kHistories, 0);
   ASSERT_EQ(summary.violation, "")
       << "seed " << summary.failed_seed << "\nreplay: " << replay_line(summary.failed_seed);
@@ -61,7 +66,7 @@ TEST(Histories, EveryHistoryKeepsTheInvariants) {
 }
 
 TEST(Histories, OneSeedIsOneHistory) {
-  const std::uint64_t first = test::drawn_seed();
+  const std::uint64_t first = first_seed();
   std::array<std::uint64_t, 30> hashes{};
   for (std::size_t i = 0; i < hashes.size(); ++i) hashes[i] = run_history(first + i).hash;
   // Not in the order of the first time: nothing of one history may be left for the next.
