@@ -232,8 +232,10 @@ Result<std::string> Database::pragma(const std::string& sql) {
       const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, 0));
       answer = text == nullptr ? "" : text;
     }
+    // To its end: a statement that changes the file commits only then, and may fail at that.
+    while (code == SQLITE_ROW) code = sqlite3_step(statement);
   }
-  const bool failed = code != SQLITE_ROW && code != SQLITE_DONE;
+  const bool failed = code != SQLITE_DONE;
   Error reason = failed ? error(code) : Error{};
   sqlite3_finalize(statement);
   if (failed) {

@@ -76,7 +76,7 @@ TEST(Histories, OneSeedIsOneHistory) {
 
 /// Seeds that have found a fault of the product or of the simulation.
 TEST(Histories, WhatWasFoundStaysFound) {
-  for (const std::uint64_t seed : {2u, 192u, 1789u, 2175u, 3685u, 11292u, 12387u}) {
+  for (const std::uint64_t seed : {2u, 192u, 1789u, 2175u, 2267u, 3685u, 11292u, 12387u}) {
     const History history = run_history(seed);
     EXPECT_EQ(history.violation, "") << "seed " << seed << "\nreplay: " << replay_line(seed);
   }
