@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <string_view>
 
 #include "core/plugin/child_output.hpp"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::size_t kMostOutput = 1U << 16;
+constexpr std::uint64_t kProbeMemory = 1ULL << 30;
+constexpr std::uint32_t kProbeThreads = 16;
 
 /// All that the child prints, until it ends.
 Result<std::string> read_all(const net::UniqueFd& fd) {
@@ -88,6 +91,14 @@ Result<JailProbe> probe_jail(const RunnerOptions& options) {
   for (const jail::Layer layer : options.require) {
     how.arguments.insert(how.arguments.end(), {"--require", std::string(jail::name(layer))});
   }
+  std::optional<RunnerGroup> group;
+  if (options.groups) {
+    GOBLIN_TRY(RunnerGroup made, options.groups->make(kProbeMemory, kProbeThreads));
+    group.emplace(std::move(made));
+    for (const std::string& directory : group->directories()) {
+      how.arguments.insert(how.arguments.end(), {"--cgroup", directory});
+    }
+  }
   how.output = std::move(ends.second);
   GOBLIN_TRY(const ChildProcess child, ChildProcess::start(how));
   how.output.reset();
@@ -95,8 +106,15 @@ Result<JailProbe> probe_jail(const RunnerOptions& options) {
   return parse(text);
 }
 
-Result<void> expect_jail(const RunnerOptions& options) {
-  GOBLIN_TRY(const JailProbe probe, probe_jail(options));
+Result<std::string> expect_jail(RunnerOptions& options) {
+  auto groups = ControlGroups::open();
+  if (groups) {
+    options.groups = *groups;
+  }
+  GOBLIN_TRY(JailProbe probe, probe_jail(options));
+  if (!groups) {
+    probe.report.missing(jail::Layer::kCgroup, groups.error().message);
+  }
   if (!probe.refused.empty()) {
     return fail(Code::kUnavailable, probe.refused);
   }
@@ -111,7 +129,18 @@ Result<void> expect_jail(const RunnerOptions& options) {
                     "; no plugin is loaded. Please report it, with what `goblin doctor` "
                     "prints");
   }
-  return {};
+  std::string missing;
+  for (std::size_t i = 0; i < jail::kLayers; ++i) {
+    const auto layer = static_cast<jail::Layer>(i);
+    if (!probe.report.has(layer)) {
+      missing += (missing.empty() ? "" : "; ") + std::string(jail::name(layer)) + " (" +
+                 probe.report.of(layer).detail + ")";
+    }
+  }
+  if (!probe.report.left_out.empty()) {
+    return "runners have no jail: " + probe.report.left_out;
+  }
+  return "runners have a jail" + (missing.empty() ? "" : "; of its layers are missing: " + missing);
 }
 
 }  // namespace goblin::plugin

@@ -24,8 +24,9 @@ struct JailProbe {
 /// program cannot be started (kNotFound, kUnavailable), or answers what nobody understands.
 Result<JailProbe> probe_jail(const RunnerOptions& options);
 
-/// kUnavailable, with everything that is missing, unless runners of these options have a jail.
-/// Daemons ask before they take any work.
-Result<void> expect_jail(const RunnerOptions& options);
+/// For daemons, before they take any work: finds out whether runners can have control groups
+/// (`options.groups`), and whether they have a jail. What jail that is, in words; kUnavailable,
+/// with everything that is missing, unless it is complete.
+Result<std::string> expect_jail(RunnerOptions& options);
 
 }  // namespace goblin::plugin

@@ -160,6 +160,7 @@ struct RunnerClient::State {
         deadline_changed(on) {}
 
   net::Loop& loop;
+  std::optional<RunnerGroup> group;  ///< before the child, which must be gone first
   ChildProcess child;
   net::UniqueFd note;  ///< where the spawner writes
   pid_t pid = 0;       ///< of the runner itself; 0: not known yet
@@ -392,6 +393,16 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
   for (const jail::Layer layer : options.require) {
     how.arguments.insert(how.arguments.end(), {"--require", std::string(jail::name(layer))});
   }
+  std::optional<RunnerGroup> group;
+  if (options.groups) {
+    // Without one the runner says that the layer is missing, and judges whether it must be there.
+    if (auto made = options.groups->make(options.memory_bytes, most_threads(options.threads))) {
+      group.emplace(std::move(*made));
+      for (const std::string& directory : group->directories()) {
+        how.arguments.insert(how.arguments.end(), {"--cgroup", directory});
+      }
+    }
+  }
   how.socket = std::move(sockets.second);
   GOBLIN_CO_TRY(how.note, make_note());
   GOBLIN_CO_TRY(net::UniqueFd note, duplicate(how.note.get()));
@@ -412,6 +423,9 @@ Task<Result<std::unique_ptr<RunnerClient>>> RunnerClient::start_copied(net::Loop
   channel->set_state(wire::PeerState::kOpen);
   channel->set_limits({.idle = Milliseconds(0)});
   auto state = std::make_shared<State>(loop, std::move(child), std::move(note), std::move(channel));
+  if (group) {
+    state->group.emplace(std::move(*group));
+  }
   state->most_threads = most_threads(options.threads);
   // From here on every way out kills and reaps the child.
   std::unique_ptr<RunnerClient> client(new RunnerClient(state));

@@ -13,6 +13,7 @@
 #include "core/jail/layers.hpp"
 #include "core/net/loop.hpp"
 #include "core/net/unique_fd.hpp"
+#include "core/plugin/control_groups.hpp"
 #include "core/plugin/output_lines.hpp"
 #include "core/wire/runner.hpp"
 #include "goblin/error.hpp"
@@ -20,14 +21,15 @@
 namespace goblin::plugin {
 
 struct RunnerOptions {
-  std::string runner;                ///< path of the program goblin-runner
-  std::string backend;               ///< path of the backend's library
-  std::string device;                ///< name of its device; empty: the best
-  std::uint32_t threads = 1;         ///< for execute and check
-  std::uint64_t memory_bytes = 0;    ///< private memory of plugin and backend; 0: no cap. Mapped
-                                     ///< segments come on top: subtract what you map.
-  std::vector<jail::Layer> require;  ///< layers of its jail that there must be
-  int nice = 0;                      ///< added to the daemon's own niceness
+  std::string runner;              ///< path of the program goblin-runner
+  std::string backend;             ///< path of the backend's library
+  std::string device;              ///< name of its device; empty: the best
+  std::uint32_t threads = 1;       ///< for execute and check
+  std::uint64_t memory_bytes = 0;  ///< private memory of plugin and backend; 0: no cap. Mapped
+                                   ///< segments come on top: subtract what you map.
+  std::shared_ptr<ControlGroups> groups;  ///< where to make one for the runner; null: nowhere
+  std::vector<jail::Layer> require;       ///< layers of its jail that there must be
+  int nice = 0;                           ///< added to the daemon's own niceness
   int plugin_fd = -1;        ///< sealed memfd (sealed_file.hpp); borrowed until start() ends
   bool show_stderr = false;  ///< let the plugin write to the daemon's stderr
   /// Gets what the plugin prints to its standard output and error, line by line and bounded

@@ -324,10 +324,12 @@ class Node {
 
 }  // namespace
 
-Result<void> run_lab(const LabConfig& config) {
-  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "lab"));
-  GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", config.log));
-  GOBLIN_TRY_VOID(plugin::expect_jail(config.engine.runner));
+Result<void> run_lab(const LabConfig& given) {
+  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(given.state_dir, "lab"));
+  GOBLIN_TRY(log::Logger logger, log::Logger::create("lab", given.log));
+  LabConfig config = given;
+  GOBLIN_TRY(const std::string jail, plugin::expect_jail(config.engine.runner));
+  logger.info(jail);
   // Enough workers that a journal write need not wait for large arrays to be hashed.
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(6));
   Node node(config, *loop, logger);

@@ -431,10 +431,12 @@ class Host {
 
 }  // namespace
 
-Result<void> run_host(const HostConfig& config) {
-  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(config.state_dir, "host"));
-  GOBLIN_TRY(log::Logger logger, log::Logger::create("host", config.log));
-  GOBLIN_TRY_VOID(plugin::expect_jail(config.runner));
+Result<void> run_host(const HostConfig& given) {
+  GOBLIN_TRY(const net::UniqueFd hold, link::hold_state_dir(given.state_dir, "host"));
+  GOBLIN_TRY(log::Logger logger, log::Logger::create("host", given.log));
+  HostConfig config = given;
+  GOBLIN_TRY(const std::string jail, plugin::expect_jail(config.runner));
+  logger.info(jail);
   GOBLIN_TRY(std::unique_ptr<net::Loop> loop, net::Loop::create(2));
   Host host(config, *loop, logger);
   GOBLIN_TRY_VOID(host.open());

@@ -46,7 +46,13 @@ void check_jail(const Subject& subject, Findings& findings) {
   if (!subject.runner) {
     return;  // a coordinator has none; a missing program was told
   }
-  const auto probe = plugin::probe_jail(*subject.runner);
+  plugin::RunnerOptions options = *subject.runner;
+  const auto groups = plugin::ControlGroups::open();
+  options.groups = groups.value_or(nullptr);
+  auto probe = plugin::probe_jail(options);
+  if (probe && !groups) {
+    probe->report.missing(jail::Layer::kCgroup, groups.error().message);
+  }
   if (!probe) {
     findings.bad("jail", probe.error().message,
                  probe.error().code == Code::kUnavailable ? "mend what it names"

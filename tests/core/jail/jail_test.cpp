@@ -14,6 +14,8 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "core/jail/sanitized.hpp"
 #include "core/plugin/jail_probe.hpp"
@@ -284,7 +286,48 @@ TEST_F(Inside, TheProbeOfThisMachineFindsACompleteJail) {
     const auto protection = static_cast<jail::Protection>(i);
     EXPECT_TRUE(jail::enforced_by(probe->report, protection)) << jail::name(protection);
   }
-  EXPECT_TRUE(plugin::expect_jail(options()));
+  plugin::RunnerOptions with = options();
+  const auto words = plugin::expect_jail(with);
+  ASSERT_TRUE(words) << error_text(words);
+  EXPECT_THAT(*words, HasSubstr("runners have a jail"));
+}
+
+TEST_F(Inside, AControlGroupCountsARunnerByItself) {
+  const auto groups = plugin::ControlGroups::open();
+  if (!groups) {
+    GTEST_SKIP() << groups.error().message;
+  }
+  run([&]() -> net::Task<void> {
+    plugin::RunnerOptions with = capped();
+    with.groups = *groups;
+    with.require = {jail::Layer::kCgroup};
+    auto client = co_await start("jail-probe", with);
+    CO_ASSERT_TRUE(client);
+    std::ifstream file("/proc/" + std::to_string((*client)->pid()) + "/cgroup");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_THAT(text, HasSubstr("goblin-runner-" + std::to_string(::getpid()) + "-2"));
+  });
+  // Its group goes with it.
+  const auto next = (*groups)->make(1U << 28, 1);
+  ASSERT_TRUE(next) << error_text(next);
+  for (const std::string& directory : next->directories()) {
+    const std::string before = directory.substr(0, directory.rfind('-')) + "-2";
+    EXPECT_NE(::access(before.c_str(), F_OK), 0) << before;
+    EXPECT_EQ(::access(directory.c_str(), F_OK), 0);
+  }
+}
+
+TEST(ControlGroups, DirectoriesThatAreNoGroupsAreRefused) {
+  const auto none = plugin::ControlGroups::below({"/nowhere"});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kUnavailable);
+  EXPECT_THAT(none.error().message, HasSubstr("/nowhere/goblin-runner-"));
+  char directory[] = "/tmp/goblin-groups-XXXXXX";
+  ASSERT_NE(::mkdtemp(directory), nullptr);
+  const auto plain = plugin::ControlGroups::below({directory});
+  ASSERT_FALSE(plain);
+  EXPECT_THAT(plain.error().message, HasSubstr("do not limit memory"));
+  EXPECT_EQ(::rmdir(directory), 0) << "something was left in it";
 }
 
 TEST(Outside, ProbesSucceedWhereThereIsNoJail) {
@@ -370,7 +413,8 @@ TEST_F(Lacking, LandlockAndNamespaces) {
   EXPECT_THAT(error.message,
               AllOf(HasSubstr("no plugin is loaded"), HasSubstr("protection 'files'"),
                     HasSubstr("mount-namespace (unshare:"), HasSubstr("to have it,")));
-  const auto before = plugin::expect_jail(options());
+  plugin::RunnerOptions with = options();
+  const auto before = plugin::expect_jail(with);
   ASSERT_FALSE(before);
   EXPECT_THAT(before.error().message,
               AllOf(HasSubstr("protection 'files'"), HasSubstr("landlock")));

@@ -85,6 +85,33 @@ TEST_F(WorkTest, OnceTheCatalogueHasExpiredWhatRunsIsCompletedAndTheRestGoesBack
     work_->hand_back_waiting();
     EXPECT_EQ(lab_->back.size(), 2u);
     EXPECT_EQ(work_->running(*lab_), std::vector<std::uint64_t>{4});
+
+TEST_F(WorkTest, ARunnerServesManyTasksOfAJobAndNoOtherJobOrLabNode) {
+  run([&]() -> net::Task<void> {
+    open();
+    const auto count = [&](std::uint64_t number, std::uint64_t job, FakeLab& from) {
+      wire::Lease one = lease(number, 8, &from);
+      one.job = job;
+      one.params = {wire::Value::of(std::int64_t{goblin::testing::kExecuteCount})};
+      return one;
+    };
+    // The result says how many tasks its process has had.
+    give(lab_, {count(1, 1, *lab_)});
+    bool came = co_await lab_->until([this] { return lab_->results.contains(1); });
+    EXPECT_TRUE(came);
+    give(lab_, {count(2, 1, *lab_)});
+    came = co_await lab_->until([this] { return lab_->results.contains(2); });
+    EXPECT_TRUE(came);
+    give(lab_, {count(3, 2, *lab_)});
+    came = co_await lab_->until([this] { return lab_->results.contains(3); });
+    EXPECT_TRUE(came);
+    give(other_, {count(4, 1, *other_)});
+    came = co_await other_->until([this] { return other_->results.contains(4); });
+    EXPECT_TRUE(came);
+    const wire::Digest first = lab_->digests[1];
+    EXPECT_NE(lab_->digests[2], first) << "a second runner for one job";
+    EXPECT_EQ(lab_->digests[3], first) << "one runner for two jobs";
+    EXPECT_EQ(other_->digests[4], first) << "one runner for two lab nodes";
   });
 }
 

@@ -127,6 +127,11 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       }
       return;
     }
+    case kExecuteCount: {
+      static double count = 0;
+      y[0] = ++count;
+      return;
+    }
     case kExecuteWriteOn: {
       std::atomic<bool> begun = false;
       std::thread([y, &begun] {

@@ -28,6 +28,7 @@ enum FaultyMode : std::int64_t {
   kExecutePrint,    ///< on standard output and error
   kExecuteProbe,    ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
   kExecuteWriteOn,  ///< a thread goes on writing to y[0] for ever
+  kExecuteCount,    ///< y[0] = how many such tasks this process has had
   // validate
   kValidateThrow,
   kValidateOneOutputTooFew,
