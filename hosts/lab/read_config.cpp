@@ -39,6 +39,8 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
   config.heartbeat =
       reader.duration("heartbeat", milliseconds(3'000), {milliseconds(100), milliseconds(20'000)});
   config.engine.runner = link::read_runner(reader);
+  config.engine.runner.memory_bytes =
+      reader.bytes("runner.memory", link::physical_memory() / 2, {64u << 20, 1ULL << 50});
   config.engine.runner.threads =
       static_cast<std::uint32_t>(reader.u64("runner.threads", 1, {1, 1024}));
   config.engine.result_keep_ms = static_cast<std::uint64_t>(

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -239,6 +240,14 @@ trust::Restriction read_restriction(hosts::ConfigReader& reader) {
     }
   }
   return restriction;
+}
+
+std::uint64_t physical_memory() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGE_SIZE);
+  return pages > 0 && page > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+             : 1ULL << 30;
 }
 
 plugin::RunnerOptions read_runner(hosts::ConfigReader& reader) {

@@ -49,6 +49,8 @@ Endpoint read_coordinator(hosts::ConfigReader& reader);
 CatalogueSettings read_catalogue(hosts::ConfigReader& reader, const std::string& state_dir);
 /// "plugins.kinds" ("matmul", "matmul/1") and "plugins.signers" (key ids).
 trust::Restriction read_restriction(hosts::ConfigReader& reader);
+/// Of this computer, in bytes; 1 GiB where the system does not say.
+std::uint64_t physical_memory();
 
 /// "libdir", "runner.backend", "runner.device", "jail.require": program, backend and jail of
 /// runners.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 
@@ -8,17 +6,6 @@
 #include "hosts/volunteer/host.hpp"
 
 namespace goblin::volunteer {
-namespace {
-
-std::uint64_t physical_memory() {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page = ::sysconf(_SC_PAGE_SIZE);
-  return pages > 0 && page > 0
-             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-             : 1ULL << 30;
-}
-
-}  // namespace
 
 Result<HostConfig> read_config(hosts::ConfigReader& reader) {
   using std::chrono::milliseconds;
@@ -36,7 +23,8 @@ Result<HostConfig> read_config(hosts::ConfigReader& reader) {
     reader.complain("threads", "is more than this machine's processors: give at most " +
                                    std::to_string(processors));
   }
-  config.memory_bytes = reader.bytes("memory", physical_memory() / 4, {64u << 20, 1ULL << 50});
+  config.memory_bytes =
+      reader.bytes("memory", link::physical_memory() / 4, {64u << 20, 1ULL << 50});
   config.cache_bytes = reader.bytes("cache", 4ULL << 30, {16u << 20, 1ULL << 50});
   config.cpu_fraction = reader.percent("cpu", 1.0, {0.01, 1.0});
   config.nice = static_cast<int>(reader.u64("nice", 10, {0, 19}));

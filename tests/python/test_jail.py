@@ -22,7 +22,15 @@ LEFT_OUT = -1.0  # a probe that would end its runner
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[gg.LocalLab]:
-    with gg.local(hosts=1, threads=1, memory="128MiB", validators=1, plugins=[PROBE]) as lab:
+    capped = {"runner.memory": "256MiB"}
+    with gg.local(
+        hosts=1,
+        threads=1,
+        memory="128MiB",
+        validators=1,
+        plugins=[PROBE],
+        lab_options=capped,
+    ) as lab:
         yield lab
 
 
@@ -54,12 +62,15 @@ def runners_of(pid: int) -> list[int]:
 
 
 def test_a_killed_host_leaves_no_process() -> None:
-    with gg.local(hosts=1, threads=1, memory="128MiB", plugins=[PROBE]) as lab:
-        host = lab.network.hosts[0]
-        job = lab.submit("jail-probe", mode=SPIN_DEAFLY, policy="replicate", replicas=2)
-        below = e2e.until("a runner computes", lambda: runners_of(host.pid))
-        os.kill(host.pid, signal.SIGKILL)
-        e2e.until("nothing of it is left", lambda: not [p for p in below if alive(p)], 60)
+    with gg.local(hosts=1, validators=1, threads=1, memory="128MiB", plugins=[PROBE]) as lab:
+        job = lab.submit("jail-probe", mode=SPIN_DEAFLY, policy="validator")
+        hosts = [host.pid for host in lab.network.hosts]
+        (pid, below) = e2e.until(
+            "a runner computes",
+            lambda: next(((pid, found) for pid in hosts if (found := runners_of(pid))), None),
+        )
+        os.kill(pid, signal.SIGKILL)
+        e2e.until("nothing of it is left", lambda: not any(map(alive, below)), 60)
         job.cancel()
 
 

@@ -85,6 +85,8 @@ TEST_F(WorkTest, OnceTheCatalogueHasExpiredWhatRunsIsCompletedAndTheRestGoesBack
     work_->hand_back_waiting();
     EXPECT_EQ(lab_->back.size(), 2u);
     EXPECT_EQ(work_->running(*lab_), std::vector<std::uint64_t>{4});
+  });
+}
 
 TEST_F(WorkTest, ARunnerServesManyTasksOfAJobAndNoOtherJobOrLabNode) {
   run([&]() -> net::Task<void> {
