@@ -1,23 +1,17 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 #include "core/plugin/runner_client.hpp"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 
 #include "core/net/channel.hpp"
 #include "core/plugin/child_output.hpp"
 #include "core/plugin/child_process.hpp"
 #include "core/plugin/note.hpp"
 #include "core/plugin/runner_exit.hpp"
+#include "core/plugin/runner_process.hpp"
 #include "goblin/abi/types.h"
 
 namespace goblin::plugin {
@@ -33,103 +27,6 @@ using wire::FrameType;
 constexpr Milliseconds kEnd{2'000};
 // How often a runner that works is looked at.
 constexpr Milliseconds kLook{250};
-
-/// Of an end of the socket that is not ours: the runner's own code never closes it. It is seen
-/// here, or by the runner, whichever looks first.
-Error socket_closed() { return {Code::kInternal, "the plugin closed its runner's socket"}; }
-
-std::string signal_text(int number) {
-  const char* text = ::sigdescr_np(number);
-  return "signal " + std::to_string(number) + " (" + (text == nullptr ? "unknown" : text) + ")";
-}
-
-/// What an end that we did not ask for means. `note`: what the spawner wrote.
-Error explain(const ExitStatus& status, const std::string& note) {
-  if (status.signal == 0 && status.code == kRunnerForbidden) {
-    return {Code::kInternal, "the plugin asked the kernel for '" + note +
-                                 "', which the jail forbids, so its runner was killed"};
-  }
-  if (status.signal == SIGSYS) {
-    return {Code::kInternal,
-            "the plugin asked the kernel for what the jail forbids, so its runner was killed"};
-  }
-  if (status.signal == SIGKILL) {
-    return {Code::kExhausted,
-            "the runner was killed by the system, most likely because the machine ran out of "
-            "memory: offer more, or make tasks smaller"};
-  }
-  if (status.signal != 0) {
-    return {Code::kInternal,
-            "the plugin crashed: its runner was killed by " + signal_text(status.signal) +
-                (status.signal == SIGSEGV
-                     ? "; it used memory that it may not, or a thread that it left behind wrote to "
-                       "a result after execute had returned"
-                     : "")};
-  }
-  switch (status.code) {
-    case kRunnerMemory:
-      return {Code::kExhausted, "the runner ran out of memory: offer more, or make tasks smaller"};
-    case kRunnerConfine:
-      return {Code::kUnavailable, note.empty() ? "the runner cannot confine itself" : note};
-    case kRunnerProtocol:
-      return {Code::kInternal,
-              "the runner was sent what it does not understand: install it and this daemon from "
-              "one version; if they are, the plugin has read from its runner's socket"};
-    case kRunnerSocket:
-      return socket_closed();
-    default:
-      return {Code::kInternal, "the plugin ended the process with exit status " +
-                                   std::to_string(status.code) +
-                                   ": it must return or throw instead"};
-  }
-}
-
-/// What the spawner wrote, if anything.
-std::string read_note(const net::UniqueFd& file) {
-  std::array<char, 4096> text{};
-  const ssize_t n = ::pread(file.get(), text.data(), text.size(), 0);
-  return {text.data(), n > 0 ? static_cast<std::size_t>(n) : 0};
-}
-
-struct ProcessUsage {
-  RunnerUsage usage;
-  std::uint32_t threads = 0;
-};
-
-/// Zeroes when there is no such process.
-ProcessUsage read_usage(pid_t pid) {
-  ProcessUsage read;
-  if (pid <= 0) {
-    return read;
-  }
-  const std::string path = "/proc/" + std::to_string(pid) + "/stat";
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) {
-    return read;
-  }
-  char line[1024];
-  const std::size_t n = std::fread(line, 1, sizeof line - 1, file);
-  std::fclose(file);
-  line[n] = '\0';
-  // Fields after the name, which may hold anything: state is the third, utime the 14th.
-  const char* rest = std::strrchr(line, ')');
-  unsigned long long user = 0;
-  unsigned long long system = 0;
-  unsigned threads = 0;
-  long long pages = 0;
-  if (rest != nullptr &&
-      std::sscanf(rest + 1,
-                  " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %u %*d "
-                  "%*u %*u %lld",
-                  &user, &system, &threads, &pages) == 4) {
-    const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-    read.usage.cpu_us = (user + system) * 1'000'000 / ticks;
-    read.usage.resident_bytes =
-        static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    read.threads = threads;
-  }
-  return read;
-}
 
 struct Request {
   explicit Request(net::Loop& loop) : done(loop) {}
@@ -326,39 +223,6 @@ struct RunnerClient::State {
 
 namespace {
 
-/// A pair of sockets, the second one for the child.
-Result<std::pair<net::UniqueFd, net::UniqueFd>> make_sockets() {
-  int fds[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
-    return fail(Code::kExhausted,
-                std::string("cannot make a socket for a runner: ") + std::strerror(errno));
-  }
-  std::pair<net::UniqueFd, net::UniqueFd> pair{net::UniqueFd(fds[0]), net::UniqueFd(fds[1])};
-  if (::fcntl(fds[0], F_SETFL, O_NONBLOCK) != 0) {
-    return fail(Code::kInternal, std::string("fcntl: ") + std::strerror(errno));
-  }
-  return pair;
-}
-
-/// A file without a name for the spawner's last words.
-Result<net::UniqueFd> make_note() {
-  net::UniqueFd file(::memfd_create("goblin-note", MFD_CLOEXEC));
-  if (!file) {
-    return fail(Code::kExhausted,
-                std::string("cannot make a file for a runner: ") + std::strerror(errno));
-  }
-  return file;
-}
-
-Result<net::UniqueFd> duplicate(int fd) {
-  const int copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) {
-    return fail(Code::kExhausted, "cannot pass descriptor " + std::to_string(fd) +
-                                      " to a runner: " + std::strerror(errno));
-  }
-  return net::UniqueFd(copy);
-}
-
 /// decode, or the error of the exchange.
 template <typename Message>
 Result<Message> decoded(Result<wire::Bytes> bytes, Result<Message> (*decode)(wire::ByteView)) {
@@ -478,7 +342,7 @@ Task<Error> RunnerClient::exited() {
 
 Task<Result<std::uint32_t>> RunnerClient::map(int fd, std::uint64_t size, bool writable) {
   auto state = state_;
-  GOBLIN_CO_TRY(net::UniqueFd copy, duplicate(fd));
+  GOBLIN_CO_TRY(net::UniqueFd copy, writable ? duplicate(fd) : read_only(fd));
   const std::uint32_t segment = state->next_segment++;
   Frame frame = net::make_frame(FrameType::kSegmentMap, wire::SegmentMap{segment, size, writable});
   frame.fds.push_back(std::move(copy));

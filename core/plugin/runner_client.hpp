@@ -72,8 +72,9 @@ class RunnerClient {
   /// Completes when the runner is gone; why.
   net::Task<Error> exited();
 
-  /// Maps `size` bytes of `fd` (a memfd or a file, at least that long; duplicated) for the requests
-  /// that are made afterwards. Answers the segment's number.
+  /// Maps `size` bytes of `fd` (a memfd or a file, at least that long; duplicated, and opened anew
+  /// for reading where it is open for more than `writable` says) for the requests that are made
+  /// afterwards. Answers the segment's number.
   net::Task<Result<std::uint32_t>> map(int fd, std::uint64_t size, bool writable);
   /// Forgets segments. Those that an open plan uses stay mapped until it ends.
   net::Task<Result<void>> unmap(std::vector<std::uint32_t> segments);

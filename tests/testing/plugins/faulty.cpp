@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // A plugin that does wrong whatever its parameter "mode" says, and doubles a vector otherwise.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #if defined(__x86_64__)
@@ -8,6 +9,8 @@
 #endif
 
 #include <atomic>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -125,6 +128,13 @@ void fault_in_execute(std::int64_t mode, const Task& task, const Device& device)
       for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
         y[2] += 1;
       }
+      return;
+    }
+    case kExecuteUnlock: {
+      constexpr std::uintptr_t kPage = 4096;
+      const auto at = reinterpret_cast<std::uintptr_t>(task.input(0).bytes()) & ~(kPage - 1);
+      y[0] =
+          ::mprotect(reinterpret_cast<void*>(at), kPage, PROT_READ | PROT_WRITE) == 0 ? 0 : errno;
       return;
     }
     case kExecuteCount: {

@@ -28,6 +28,7 @@ enum FaultyMode : std::int64_t {
   kExecutePrint,    ///< on standard output and error
   kExecuteProbe,    ///< y[0]: are subnormals kept? y[1]: descriptors, y[2]: environment variables
   kExecuteWriteOn,  ///< a thread goes on writing to y[0] for ever
+  kExecuteUnlock,   ///< y[0] = errno of making the memory of x writable, 0 where it became so
   kExecuteCount,    ///< y[0] = how many such tasks this process has had
   // validate
   kValidateThrow,
