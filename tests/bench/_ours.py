@@ -67,12 +67,14 @@ def product(
 def runners_of(lab: gg.LocalLab) -> dict[int, float]:
     """Processor seconds of the hosts' runners so far, by process number."""
     used = {}
-    for host in lab.network.hosts:
-        for task in Path(f"/proc/{host.pid}/task").iterdir():
+    parents = [host.pid for host in lab.network.hosts]
+    for parent in parents:
+        for task in Path(f"/proc/{parent}/task").iterdir():
             for child in (task / "children").read_text(encoding="utf-8").split():
                 fields = Path(f"/proc/{child}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1]
                 ticks = sum(map(int, fields.split()[11:13]))
                 used[int(child)] = ticks / os.sysconf("SC_CLK_TCK")
+                parents.append(int(child))  # a host's child is a spawner, its child the runner
     return used
 
 
