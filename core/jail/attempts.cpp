@@ -18,6 +18,9 @@ bool opens(const char* path, int flags) {
   const int fd = ::open(path, flags | O_CLOEXEC, 0600);
   if (fd >= 0) {
     ::close(fd);
+    if ((flags & O_CREAT) != 0) {
+      ::unlink(path);
+    }
   }
   return fd >= 0;
 }
@@ -72,7 +75,7 @@ std::vector<std::string> attempt_escapes() {
                            "/proc/self/mountinfo", "/sys", "/dev/null"}) {
     attempt(opens(path, O_RDONLY), std::string("it opened ") + path);
   }
-  for (const char* path : {"/attempt", "/tmp/goblin-attempt", "/dev/shm/goblin-attempt"}) {
+  for (const char* path : {"/attempt", "/var/tmp/attempt", "/dev/shm/attempt"}) {
     attempt(opens(path, O_WRONLY | O_CREAT | O_EXCL), std::string("it made the file ") + path);
   }
   attempt(opens_socket(AF_INET), "it opened an internet socket");

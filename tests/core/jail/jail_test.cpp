@@ -16,6 +16,8 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "core/jail/sanitized.hpp"
 #include "core/plugin/jail_probe.hpp"
@@ -171,21 +173,30 @@ class Inside : public RunnerFixture {
   SharedMemory memory_;
 };
 
-/// What Landlock, seccomp and limits alone do not hide or count.
-bool takes_namespaces(const std::string& name) {
-  const std::vector<std::string> some{"stats /etc/passwd", "learns the computer's name",
-                                      "knows its parent", "starts 500 threads"};
-  return std::find(some.begin(), some.end(), name) != some.end();
+/// The one layer that denies a probe, where the others do not.
+std::optional<jail::Layer> needs(const std::string& name) {
+  const std::map<std::string, jail::Layer> some{
+      {"stats /etc/passwd", jail::Layer::kMountNamespace},
+      {"learns the computer's name", jail::Layer::kUtsNamespace},
+      {"knows its parent", jail::Layer::kPidNamespace},
+      {"starts 500 threads", jail::Layer::kProcessLimit}};
+  const auto found = some.find(name);
+  return found == some.end() ? std::nullopt : std::optional(found->second);
 }
 
 TEST_F(Inside, NoProbeSucceeds) {
   const std::vector<Probe> probes = all_probes();
   const auto results = try_all();
   ASSERT_GT(probes.size(), 100U);
+  const auto machine = plugin::probe_jail(options());
+  ASSERT_TRUE(machine) << error_text(machine);
+  if (runs_in(Surroundings::kNoNamespaces)) {
+    EXPECT_FALSE(machine->report.has(jail::Layer::kMountNamespace));
+  }
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const Probe& probe = probes[i];
     const Result_& result = results[i];
-    if (runs_in(Surroundings::kNoNamespaces) && takes_namespaces(probe.name)) {
+    if (const auto layer = needs(probe.name); layer && !machine->report.has(*layer)) {
       continue;
     }
     EXPECT_TRUE(result.error > 0 || !result.ended.empty()) << probe.group << ": it " << probe.name;
@@ -322,8 +333,9 @@ TEST(ControlGroups, DirectoriesThatAreNoGroupsAreRefused) {
   ASSERT_FALSE(none);
   EXPECT_EQ(none.error().code, Code::kUnavailable);
   EXPECT_THAT(none.error().message, HasSubstr("/nowhere/goblin-runner-"));
-  char directory[] = "/tmp/goblin-groups-XXXXXX";
-  ASSERT_NE(::mkdtemp(directory), nullptr);
+  std::string name = ::testing::TempDir() + "groups-XXXXXX";
+  char* directory = ::mkdtemp(name.data());
+  ASSERT_NE(directory, nullptr);
   const auto plain = plugin::ControlGroups::below({directory});
   ASSERT_FALSE(plain);
   EXPECT_THAT(plain.error().message, HasSubstr("do not limit memory"));
@@ -354,7 +366,7 @@ TEST(Outside, ProbesSucceedWhereThereIsNoJail) {
         << "it proves nothing inside if outside it cannot: " << probe.name << ": "
         << std::strerror(WEXITSTATUS(status));
   }
-  EXPECT_GT(tried, 50);
+  EXPECT_GT(tried, 45);
 }
 
 // --- other surroundings -----------------------------------------------------------------------
@@ -371,6 +383,9 @@ class Elsewhere : public ::testing::Test {
   }
   static void expect_passes(Surroundings where, const std::string& filter) {
     const Rerun again = rerun(where, filter);
+    if (again.status == kCannotSurround) {
+      GTEST_SKIP() << again.output;
+    }
     EXPECT_EQ(again.status, 0) << again.output;
     EXPECT_THAT(again.output, HasSubstr("[  PASSED  ]"));
   }

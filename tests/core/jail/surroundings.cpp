@@ -26,7 +26,6 @@ namespace {
 
 constexpr const char* kVariable = "GOBLIN_TEST_SURROUNDINGS";
 constexpr uid_t kUser = 12345;
-constexpr int kCannot = 99;
 
 std::string label(Surroundings where) { return std::to_string(static_cast<int>(where)); }
 
@@ -113,12 +112,12 @@ Rerun rerun(Surroundings where, const std::string& filter) {
     ::setenv(kVariable, label(where).c_str(), 1);
     if (!enter(where)) {
       ::dprintf(STDOUT_FILENO, "cannot make these surroundings: %s\n", std::strerror(errno));
-      ::_exit(kCannot);
+      ::_exit(kCannotSurround);
     }
     const std::string argument = "--gtest_filter=" + filter;
     ::execl(self.data(), self.data(), argument.c_str(), static_cast<char*>(nullptr));
     ::dprintf(STDOUT_FILENO, "cannot start this program: %s\n", std::strerror(errno));
-    ::_exit(kCannot);
+    ::_exit(kCannotSurround);
   }
   ::close(fds[1]);
   Rerun result;

@@ -15,6 +15,7 @@ enum class Surroundings {
 
 /// Runs the tests that `filter` names there; the output on failure. Exit status 0: they passed.
 /// Needs root.
+inline constexpr int kCannotSurround = 99;  ///< status where this machine does not allow them
 struct Rerun {
   int status = -1;
   std::string output;

@@ -111,7 +111,7 @@ constexpr Probe kProbes[] = {
        }
        return failed(fd);
      }},
-    {"types into a terminal", "kernel", false, true, types_into_terminal},
+    {"types into a terminal", "kernel", false, false, types_into_terminal},
     {"calls by the 32-bit ABI of x86-64", "kernel", true, false, other_abi},
     {"calls as a 32-bit program", "kernel", true, false, old_abi},
 };

@@ -11,9 +11,10 @@ namespace goblin::testing {
 
 /// What the probes go for.
 struct Target {
-  std::int64_t pid = 0;   ///< of the daemon
-  std::int64_t port = 0;  ///< a TCP listener on 127.0.0.1. Unix listeners have the abstract name
-                          ///< "goblin-probe-PORT" and the path /tmp/goblin-probe-PORT.sock
+  std::int64_t pid = 0;  ///< of the daemon
+  std::int64_t port =
+      0;  ///< a TCP listener on 127.0.0.1. Unix listeners have the abstract name
+          ///< "goblin-probe-PORT"; those with a path are so called in /tmp, with ".sock"
   std::int64_t host = 0;  ///< hash_name() of this computer's name
 };
 

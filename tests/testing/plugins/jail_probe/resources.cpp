@@ -118,7 +118,7 @@ int real_time(const Target& /*target*/) {
 constexpr Probe kProbes[] = {
     {"maps 16 GiB", "memory", false, false,
      [](const Target&) { return maps(kHuge, MAP_PRIVATE | MAP_ANONYMOUS); }},
-    {"maps 16 GiB without a reserve", "memory", false, true,
+    {"maps 16 GiB without a reserve", "memory", false, false,
      [](const Target&) { return maps(kHuge, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE); }},
     {"maps 16 GiB of shared memory", "memory", false, false,
      [](const Target&) { return maps(kHuge, MAP_SHARED | MAP_ANONYMOUS); }},
@@ -129,8 +129,8 @@ constexpr Probe kProbes[] = {
     {"maps huge pages", "memory", false, false,
      [](const Target&) { return maps(1U << 21, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB); }},
     {"opens what it reserved", "memory", false, false, reserves_and_opens},
-    {"takes 4 GiB piece by piece", "memory", false, true, takes_piece_by_piece},
-    {"locks memory", "memory", false, true,
+    {"takes 4 GiB piece by piece", "memory", false, false, takes_piece_by_piece},
+    {"locks memory", "memory", false, false,
      [](const Target&) {
        const int error = failed(::mlockall(MCL_FUTURE));
        ::munlockall();
@@ -149,8 +149,8 @@ constexpr Probe kProbes[] = {
        }
        return failed(fd);
      }},
-    {"computes before everybody else", "time", false, true, real_time},
-    {"computes sooner", "time", false, true,
+    {"computes before everybody else", "time", false, false, real_time},
+    {"computes sooner", "time", false, false,
      [](const Target&) {
        errno = 0;
        const int now = ::nice(-1);
