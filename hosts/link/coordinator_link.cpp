@@ -289,8 +289,10 @@ net::Task<Result<wire::TrustPlugin>> CoordinatorLink::allowed(wire::Digest diges
     (void)co_await wait_catalogue(kNewPlugin);
   }
   auto entry = catalogue_.allow(digest);
-  if (!entry && entry.error().code == Code::kNotFound && connected()) {
-    // Somebody else may have heard of it earlier.
+  if (!entry && entry.error().code == Code::kNotFound && connected() &&
+      loop_.now() - looked_for_ >= kNewPlugin) {
+    // Somebody else may have heard of it earlier. Not for each of a lab node's inventions.
+    looked_for_ = loop_.now();
     updated_.reset();
     look_.set();
     (void)co_await updated_.wait_for(kNewPlugin);

@@ -83,6 +83,7 @@ class CoordinatorLink final : public std::enable_shared_from_this<CoordinatorLin
   std::string trouble_ = "not connected yet";
   Catalogue& catalogue_;
   net::Event look_;                         ///< the catalogue is to be looked at now
+  net::TimePoint looked_for_{};             ///< a plugin that the catalogue did not name
   net::Event updated_;                      ///< set when an update has ended
   std::optional<wire::MetadataGet> asked_;  ///< not answered yet
   std::optional<Result<wire::Bytes>> answer_;
