@@ -10,6 +10,7 @@
 #include "core/plugin/jail_probe.hpp"
 #include "core/plugin/runner_client.hpp"
 #include "hosts/cli/role.hpp"
+#include "hosts/coordinator/publisher.hpp"
 #include "hosts/link/read_config.hpp"
 
 namespace goblin::cli::doctor {
@@ -61,8 +62,10 @@ struct Subject {
   std::uint64_t connections = 0;  ///< descriptors it may need for peers
   std::optional<link::Endpoint> coordinator;
   std::optional<plugin::RunnerOptions> runner;
-  std::uint64_t memory_bytes = 0;  ///< what it may use; 0: no cap
-  std::uint64_t disk_bytes = 0;    ///< what its caches may grow to
+  std::optional<coordinator::PublisherSettings> publisher;  ///< of a coordinator
+  std::optional<link::CatalogueSettings> catalogue;         ///< of a lab node or a host
+  std::uint64_t memory_bytes = 0;                           ///< what it may use; 0: no cap
+  std::uint64_t disk_bytes = 0;                             ///< what its caches may grow to
 };
 
 using Check = void (*)(const Subject& subject, Findings& findings);
@@ -75,5 +78,6 @@ void check_state(const Subject& subject, Findings& findings);
 void check_limits(const Subject& subject, Findings& findings);
 void check_daemon(const Subject& subject, Findings& findings);
 void check_coordinator(const Subject& subject, Findings& findings);
+void check_catalogue(const Subject& subject, Findings& findings);
 
 }  // namespace goblin::cli::doctor

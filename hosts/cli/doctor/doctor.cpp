@@ -20,9 +20,9 @@ using namespace doctor;
 constexpr std::array<const char*, 3> kRoles{"coordinator", "lab", "host"};
 
 /// A further check is a line here.
-constexpr std::array<Check, 7> kChecks{check_installation, check_jail,   check_settings,
-                                       check_state,        check_limits, check_daemon,
-                                       check_coordinator};
+constexpr std::array<Check, 8> kChecks{check_installation, check_jail,     check_settings,
+                                       check_state,        check_limits,   check_daemon,
+                                       check_coordinator,  check_catalogue};
 
 /// Has somebody set this role up here?
 bool is_used(const std::string& role, const RoleOptions& options) {

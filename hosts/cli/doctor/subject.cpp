@@ -13,6 +13,7 @@ void take(Subject& subject, const coordinator::CoordinatorConfig& config) {
   subject.listen_address = config.address;
   subject.listen_port = config.port;
   subject.connections = config.listener.connections;
+  subject.publisher = config.publisher;
 }
 
 void take(Subject& subject, const lab::LabConfig& config) {
@@ -21,6 +22,7 @@ void take(Subject& subject, const lab::LabConfig& config) {
   subject.connections = config.listener.connections;
   subject.coordinator =
       link::Endpoint{config.coordinator, config.coordinator_port, config.coordinator_pin};
+  subject.catalogue = config.catalogue;
   subject.runner = config.engine.runner;
   subject.disk_bytes = config.staging_bytes;
 }
@@ -28,6 +30,7 @@ void take(Subject& subject, const lab::LabConfig& config) {
 void take(Subject& subject, const volunteer::HostConfig& config) {
   subject.coordinator =
       link::Endpoint{config.coordinator, config.coordinator_port, config.coordinator_pin};
+  subject.catalogue = config.catalogue;
   subject.runner = config.runner;
   subject.memory_bytes = config.memory_bytes;
   subject.disk_bytes = config.cache_bytes + config.plugin_cache_bytes;
