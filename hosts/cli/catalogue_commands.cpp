@@ -34,6 +34,9 @@ void add_plugins(CLI::App& command, CatalogueOptions& options) {
   command.add_flag("--replace", options.replace,
                    "take out published plugins that hold a kind of the new ones, whatever their "
                    "names");
+  command.add_flag("--beside", options.beside,
+                   "leave earlier builds in the catalogue: their jobs go on, new ones use the new "
+                   "build");
   command.add_option("--days", options.days, "until the targets expire (default: 90)");
 }
 

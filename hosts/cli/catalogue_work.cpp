@@ -112,8 +112,12 @@ Result<std::vector<PluginLibrary>> read_libraries(const std::vector<std::string>
   return libraries;
 }
 
+Rivals rivals_of(const CatalogueOptions& options) {
+  return options.beside ? Rivals::kBeside : options.replace ? Rivals::kReplace : Rivals::kRefuse;
+}
+
 Result<void> merge_plugins(wire::TrustTargets& targets, const std::vector<PluginLibrary>& libraries,
-                           bool replace) {
+                           Rivals rivals) {
   const wire::TrustTargets before = targets;
   for (const auto& library : libraries) {
     const auto is_old = [&](const wire::TrustPlugin& other) {
@@ -121,13 +125,15 @@ Result<void> merge_plugins(wire::TrustTargets& targets, const std::vector<Plugin
           std::any_of(before.plugins.begin(), before.plugins.end(),
                       [&](const wire::TrustPlugin& old) { return old.plugin == other.plugin; });
       return other.plugin == library.entry.plugin ||
-             (published && (replace || other.name == library.entry.name) &&
+             (published && rivals != Rivals::kBeside &&
+              (rivals == Rivals::kReplace || other.name == library.entry.name) &&
               same_kinds(other, library.entry));
     };
     std::erase_if(targets.plugins, is_old);
     for (const auto& kind : library.entry.kinds) {
       for (const auto& other : targets.plugins) {
-        if (std::find(other.kinds.begin(), other.kinds.end(), kind) != other.kinds.end()) {
+        if (rivals != Rivals::kBeside &&
+            std::find(other.kinds.begin(), other.kinds.end(), kind) != other.kinds.end()) {
           return fail(Code::kInvalidArgument,
                       "'" + library.path + "' holds the kind " + kind.name + "/" +
                           std::to_string(kind.version) + ", which plugin " + other.name + " (" +
@@ -353,16 +359,16 @@ Result<void> publish_all(const CatalogueOptions& options,
   GOBLIN_TRY_VOID(link::make_state_dir(state_dir));
   GOBLIN_TRY(const std::unique_ptr<coordinator::Publisher> publisher,
              coordinator::Publisher::open(settings));
+  std::sort(files.begin(), files.end(),
+            [](const wire::Bytes& a, const wire::Bytes& b) { return order_of(a) < order_of(b); });
+  trust::Repository repository(settings.directory, settings.durable);
+  GOBLIN_TRY_VOID(check_together(repository, files));
   for (const auto& library : libraries) {
     GOBLIN_TRY_VOID(publisher->plugin_files().put(library.entry.plugin, library.map->bytes()));
   }
-  std::sort(files.begin(), files.end(),
-            [](const wire::Bytes& a, const wire::Bytes& b) { return order_of(a) < order_of(b); });
   for (const auto& file : files) {
     GOBLIN_TRY_VOID(check_targets_plugins(publisher->plugin_files(), file));
   }
-  trust::Repository repository(settings.directory, settings.durable);
-  GOBLIN_TRY_VOID(check_together(repository, files));
   for (const auto& file : files) {
     if (!is_published(repository, file)) {
       GOBLIN_TRY_VOID(repository.put(file));
@@ -372,7 +378,8 @@ Result<void> publish_all(const CatalogueOptions& options,
     GOBLIN_TRY(const std::string socket, socket_of("coordinator", options.role));
     wire::Control control;
     control.command = "reload";
-    if (auto told = ask(socket, wire::Role::kCoordinator, std::move(control)); !told) {
+    if (auto told = ask(socket, wire::Role::kCoordinator, std::move(control));
+        !told && repository.newest_targets()) {
       return fail(unanswered("coordinator", socket, std::move(told).error()));
     }
     std::cout << "published; the running coordinator serves it, hosts hear of it now\n";

@@ -34,11 +34,14 @@ Result<PluginLibrary> read_library(const std::string& path,
 Result<std::vector<PluginLibrary>> read_libraries(const std::vector<std::string>& paths,
                                                   const CatalogueOptions& options);
 
+/// What becomes of published plugins that hold a kind of the new ones.
+enum class Rivals : std::uint8_t { kRefuse, kReplace, kBeside };
+Rivals rivals_of(const CatalogueOptions& options);
 /// The targets with the plugins added. One that was published under the same name and has a kind in
 /// common is replaced; another of that name gets a number. kInvalidArgument: another plugin holds
 /// one of its kinds, unless those are to be replaced.
 Result<void> merge_plugins(wire::TrustTargets& targets, const std::vector<PluginLibrary>& libraries,
-                           bool replace);
+                           Rivals rivals);
 
 /// Where the coordinator publishes, with its own settings.
 Result<coordinator::PublisherSettings> settings_of(const CatalogueOptions& options);

@@ -46,7 +46,7 @@ Result<wire::Bytes> targets_of(const CatalogueOptions& options, trust::Repositor
                                const std::vector<PluginLibrary>& libraries,
                                const wire::TrustRoot& root) {
   GOBLIN_TRY(wire::TrustTargets targets, targets_to_change(repository, options.days));
-  GOBLIN_TRY_VOID(merge_plugins(targets, libraries, options.replace));
+  GOBLIN_TRY_VOID(merge_plugins(targets, libraries, rivals_of(options)));
   GOBLIN_TRY(wire::Bytes file, trust::make_targets_file(targets));
   Passphrases passphrases(options.passphrase_fd);
   return sign_with(std::move(file), options.keys, passphrases, &root);

@@ -22,6 +22,7 @@ struct CatalogueOptions {
   bool installed = false;
   bool no_passphrase = false;
   bool throw_away = false;  ///< no passphrase, nothing forced to disk
+  bool beside = false;      ///< earlier builds stay
   bool replace = false;     ///< plugins that hold a kind of the new ones go
   int passphrase_fd = -1;
   std::uint32_t days = 0;  ///< until it expires; 0: the usual

@@ -74,7 +74,7 @@ Result<void> init(const CatalogueOptions& options) {
   wire::TrustTargets targets;
   const std::uint64_t now = unix_now_s();
   targets = trust::next_targets(targets, now, now + 90 * kDayS);
-  GOBLIN_TRY_VOID(merge_plugins(targets, libraries, false));
+  GOBLIN_TRY_VOID(merge_plugins(targets, libraries, Rivals::kRefuse));
   GOBLIN_TRY_VOID(link::make_state_dir(directory));
   Passphrases passphrases(options.passphrase_fd);
   GOBLIN_TRY(const trust::SecretKey root_key, make_key(directory + "/root", options, passphrases));

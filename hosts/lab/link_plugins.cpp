@@ -32,7 +32,10 @@ net::Task<Result<PluginFile>> LinkPlugins::find(KindName kind) {
   GOBLIN_CO_TRY_VOID(co_await need_catalogue());
   KindRegistry registry;
   std::optional<Error> refusal;
-  for (const auto& plugin : link_.catalogue().plugins()) {
+  // Of two builds that stand beside each other the newer one, which comes later, is for new jobs.
+  const auto& plugins = link_.catalogue().plugins();
+  for (auto it = plugins.rbegin(); it != plugins.rend(); ++it) {
+    const wire::TrustPlugin& plugin = *it;
     if (const auto allowed = link_.catalogue().allow(plugin.plugin); !allowed) {
       const bool meant =
           std::any_of(plugin.kinds.begin(), plugin.kinds.end(), [&](const auto& one) {
@@ -41,7 +44,6 @@ net::Task<Result<PluginFile>> LinkPlugins::find(KindName kind) {
       refusal = meant ? std::optional(allowed.error()) : std::move(refusal);
       continue;
     }
-    // Who signs sees to it that no two plugins hold a kind; if they do, the first one counts.
     (void)registry.add(plugin.plugin, kinds_of(plugin), "catalogue");
   }
   const std::string text =
@@ -72,15 +74,20 @@ bool LinkPlugins::revoked(const wire::Digest& plugin) const {
 
 net::Task<Result<std::vector<PluginFile>>> LinkPlugins::all() {
   GOBLIN_CO_TRY_VOID(co_await need_catalogue());
-  const std::vector<wire::TrustPlugin> plugins = link_.catalogue().plugins();
+  KindRegistry registry;
+  std::vector<wire::Digest> plugins;  // those that find() takes, in the catalogue's order
+  const auto& listed = link_.catalogue().plugins();
+  for (auto it = listed.rbegin(); it != listed.rend(); ++it) {
+    if (link_.catalogue().allow(it->plugin) &&
+        registry.add(it->plugin, kinds_of(*it), "catalogue")) {
+      plugins.insert(plugins.begin(), it->plugin);
+    }
+  }
   std::vector<PluginFile> files;
   for (const auto& plugin : plugins) {
-    if (!link_.catalogue().allow(plugin.plugin)) {
-      continue;
-    }
     PluginFile file;
-    file.digest = plugin.plugin;
-    GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(plugin.plugin));
+    file.digest = plugin;
+    GOBLIN_CO_TRY(file.memfd, co_await link_.plugin(plugin));
     files.push_back(std::move(file));
   }
   co_return files;
