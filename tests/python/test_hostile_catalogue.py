@@ -351,6 +351,6 @@ def test_other_keys_make_no_news(lab: gg.LocalLab, intruder: Intruder, tmp_path:
     intruder.forge("timestamp", version=99, targets=forged, issued=now - 1, expires=now + 3600)
     intruder.take_over()
     for daemon in daemons(lab):
-        trouble(daemon, "0 of 1")
+        trouble(daemon, "signed by 0 of the 1 keys")
         assert "version 1 " in catalogue(daemon)
     honest(lab)

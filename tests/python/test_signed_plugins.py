@@ -241,12 +241,34 @@ def test_revocation_stops_what_runs(lab: gg.LocalLab) -> None:
     with pytest.raises(gg.NotFoundError, match="faulty"):
         lab.submit("faulty", x=vector())
     e2e.plugin(lab, "publish", FAULTY, "--key", key)
+    for daemon in (lab.network.lab, host):
+        follows(daemon, "version 3 ")
     honest(lab)
 
 
 def follows(daemon: Any, words: str) -> None:
     """Waits until a daemon says so of its catalogue."""
     e2e.until(f"{daemon.name}: {words}", lambda: words in e2e.status(daemon)["catalogue"])
+
+
+def test_an_earlier_build_may_stay_beside_the_new_one(lab: gg.LocalLab, tmp_path: Path) -> None:
+    honest(lab)
+    running = lab.submit("faulty", x=vector(), mode=mode("kExecuteHang"), policy="algebraic")
+    host = lab.network.hosts[0]
+    e2e.until("a task runs", lambda: int(e2e.status(host)["leases"]) > 0)
+    newer = tmp_path / "faulty.so"
+    newer.write_bytes(FAULTY.read_bytes() + b"\0")
+    key: Words = ["--key", e2e.keys(lab) / "targets.secret"]
+    e2e.plugin(lab, "publish", newer, "--beside", *key)
+    follows(lab.network.lab, "version 2 ")
+    # Its job goes on, new ones have the new build.
+    (used,) = (kind for kind in lab.kinds() if kind.name == "faulty")
+    assert used.plugin == digest(newer)
+    assert not running.done
+    e2e.plugin(lab, "revoke", "faulty", *key)
+    with pytest.raises(gg.JobFailedError, match="was revoked"):
+        running.result(30)
+    honest(lab)
 
 
 def test_keys_are_rotated_while_the_network_runs(lab: gg.LocalLab, tmp_path: Path) -> None:
@@ -338,3 +360,46 @@ def test_a_network_without_a_root_says_what_to_do(tmp_path: Path) -> None:
     assert answer.returncode != 0
     assert str(wrong) in answer.stderr
     assert "install the root file" in answer.stderr
+
+
+def doctor(role: str, *words: str | Path) -> list[tuple[str, str, str]]:
+    """What `goblin doctor` finds of the signed catalogue: verdict, found, what to do."""
+    answer = goblin("doctor", role, "--json", "--config", os.devnull, *words)
+    return [
+        (one["verdict"], one["found"], one["to_do"])
+        for one in json.loads(answer.stdout)
+        if one["check"] == "signed catalogue"
+    ]
+
+
+def test_doctor_looks_at_the_catalogue(tmp_path: Path) -> None:
+    state, keys = tmp_path / "state", tmp_path / "keys"
+    ((verdict, _, to_do),) = doctor("coordinator", "--state-dir", state)
+    assert verdict == "FAILED"
+    assert "goblin plugin keys init" in to_do
+    plugin(state, "keys", "init", keys, "--no-passphrase", "--plugin", PLAIN)
+    ((verdict, found, _),) = doctor("coordinator", "--state-dir", state)
+    assert (verdict, "targets version 1 with 1 plugins" in found) == ("ok", True)
+    plugin(state, "publish", OTHER, "--replace", "--days", "7", "--key", keys / "targets.secret")
+    assert [verdict for verdict, *_ in doctor("coordinator", "--state-dir", state)] == [
+        "ok",
+        "note",
+    ]
+    (state / "catalogue/plugins" / f"{digest(OTHER)}.so").unlink()
+    ((verdict, found, to_do),) = doctor("coordinator", "--state-dir", state)
+    assert verdict == "FAILED"
+    assert "no-recall" in found
+    assert "publish the library again" in to_do
+    reach: Words = [
+        "--set",
+        "coordinator.address=127.0.0.1:1",
+        "--set",
+        "coordinator.pin=" + "ab" * 32,
+    ]
+    reach += ["--state-dir", tmp_path / "host"]
+    ((verdict, found, _),) = doctor("host", *reach, "--set", f"trust.root={keys}/root-1.signed")
+    assert verdict == "ok"
+    assert "is root version 1; nothing was verified with it yet" in found
+    ((verdict, _, to_do),) = doctor("host", *reach, "--set", f"trust.root={PLAIN}")
+    assert verdict == "FAILED"
+    assert "operator" in to_do
