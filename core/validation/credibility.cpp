@@ -32,7 +32,7 @@ bool too_new(double doubt, const Trust& trust) {
 
 std::uint32_t batch_size(std::uint64_t passed, const Trust& trust) {
   const double most = std::max(1.0, std::floor(1 / trust.floor + 1e-9));
-  return static_cast<std::uint32_t>(std::min(most, 1 + double(passed / 2)));
+  return static_cast<std::uint32_t>(std::min(most, 1 + std::floor(double(passed) / 2)));
 }
 
 }  // namespace goblin::validation

@@ -88,7 +88,8 @@ class TaskValidation {
   /// Whether a trusted host could be asked; decides where an abstained check goes.
   void set_validator_available(bool available) { validator_available_ = available; }
 
-  /// Whether another independent host could compute it, too; if not, a trusted one must (kAdaptive).
+  /// Whether another independent host could compute it, too; if not, a trusted one must
+  /// (kAdaptive).
   void set_replicas_available(bool available) { replicas_available_ = available; }
 
   /// A host has committed to a result. Ignored when the host's earlier one still stands.

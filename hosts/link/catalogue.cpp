@@ -57,8 +57,8 @@ net::Task<Result<void>> Catalogue::update(net::Loop& loop, MetadataSource& sourc
 }
 
 const std::vector<wire::TrustPlugin>& Catalogue::plugins() const {
-  static const std::vector<wire::TrustPlugin> kNone;
-  return verified_.catalogue ? verified_.catalogue->plugins : kNone;
+  static const std::vector<wire::TrustPlugin> none;
+  return verified_.catalogue ? verified_.catalogue->plugins : none;
 }
 
 bool Catalogue::lists(const wire::Digest& plugin) const {

@@ -126,7 +126,8 @@ def slow_loris(clients: int, n: int, rounds: int) -> dict[str, float]:
         ports = [str(daemon.port) for daemon in (lab.network.lab, lab.network.coordinator)]
         for _ in range(rounds):
             alone.append(seconds_of(lab, a, b))
-            command = [sys.executable, Path(__file__).with_name("_slow_loris.py"), str(clients)]
+            script = str(Path(__file__).with_name("_slow_loris.py"))
+            command = [sys.executable, script, str(clients)]
             with subprocess.Popen(
                 [*command, *ports], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
             ) as flood:

@@ -115,13 +115,13 @@ class Inside : public RunnerFixture {
   }
 
   /// Tries all probes; what each came to: an errno, or the words of the runner's end.
-  struct Result_ {
+  struct Tried {
     double error = 0;
     std::string ended;
   };
-  std::vector<Result_> try_all() {
+  std::vector<Tried> try_all() {
     const std::vector<Probe> probes = all_probes();
-    std::vector<Result_> results(probes.size());
+    std::vector<Tried> results(probes.size());
     run([&]() -> net::Task<void> {
       Client client;
       std::uint32_t segment = 0;
@@ -195,7 +195,7 @@ TEST_F(Inside, NoProbeSucceeds) {
   }
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const Probe& probe = probes[i];
-    const Result_& result = results[i];
+    const Tried& result = results[i];
     if (const auto layer = needs(probe.name); layer && !machine->report.has(*layer)) {
       continue;
     }

@@ -7,8 +7,6 @@
 namespace goblin::scheduler {
 namespace {
 
-using testing::Each;
-using testing::IsEmpty;
 using testing::SizeIs;
 
 Config seeded(std::uint64_t seed) {

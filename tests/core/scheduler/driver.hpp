@@ -22,7 +22,7 @@ inline wire::Digest named(std::uint64_t name) {
 }
 
 struct Driver {
-  explicit Driver(Config config = {}) : s(Scheduler::create(config)) {}
+  explicit Driver(const Config& config = {}) : s(Scheduler::create(config)) {}
 
   std::unique_ptr<Scheduler> s;
   Micros now = kSecond;

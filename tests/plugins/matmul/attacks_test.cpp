@@ -12,8 +12,8 @@
 #include <string>
 
 #include "plugins/matmul/chacha.hpp"
-#include "tests/testing/binomial.hpp"
 #include "tests/plugins/matmul/work.hpp"
+#include "tests/testing/binomial.hpp"
 #include "tests/testing/lies/bound.hpp"
 #include "tests/testing/lies/elements.hpp"
 #include "tests/testing/lies/lies.hpp"
@@ -155,7 +155,7 @@ std::function<Work(std::mt19937_64&)> drawn(goblin_dtype_v1 dtype, Data data,
 
 /// f32, normal, changed by `change`.
 std::function<Work(std::mt19937_64&)> changed(
-    std::function<void(float* a, float* b, std::mt19937_64&)> change) {
+    const std::function<void(float* a, float* b, std::mt19937_64&)>& change) {
   return [change](std::mt19937_64& random) {
     Work work(GOBLIN_F32, kSide, kSide, kDepth, Data::kNormal, random);
     change(work.a.tensor.data<float>(), work.b.tensor.data<float>(), random);
