@@ -100,7 +100,7 @@ def test_a_key_that_nobody_knows(lab: gg.LocalLab, stranger: Path) -> None:
     """Case 25: a stranger who does everything right learns that it is not admitted, no more."""
     not_authorised, wrong_role = 3, 5
     for role, refusal in ((3, not_authorised), (4, not_authorised), (2, wrong_role)):
-        hello = hp.frame(hp.HELLO, hp.struct_pointer(0, 2, 0), 1 | 1 << 16 | role << 32, 0)
+        hello = hp.frame(hp.HELLO, hp.struct_pointer(0, 2, 0), 2 | 2 << 16 | role << 32, 0)
         received = hp.answer_to(ports(lab)["lab"], hp.context(stranger), hello)
         assert len(received) == 32
         assert received[:8] == hp.header(hp.WELCOME, 0)[:8]
@@ -113,7 +113,7 @@ def test_a_key_has_one_connection(lab: gg.LocalLab) -> None:
     (host,) = lab.network.hosts
     host.kill()
     tls = hp.context(host.directory / "identity")
-    hello = hp.frame(hp.HELLO, hp.struct_pointer(0, 2, 0), 1 | 1 << 16 | 3 << 32, 0)
+    hello = hp.frame(hp.HELLO, hp.struct_pointer(0, 2, 0), 2 | 2 << 16 | 3 << 32, 0)
     peers = []
     try:
         for port in ports(lab).values():
