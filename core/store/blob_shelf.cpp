@@ -40,8 +40,17 @@ std::optional<ShelfEntry> parse_name(std::string_view name) {
   return entry.name() == name ? std::optional(entry) : std::nullopt;
 }
 
+/// Some file systems keep times of 64 bits of seconds, which no count of nanoseconds can hold.
 std::int64_t nanoseconds(const timespec& time) {
-  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+  constexpr std::int64_t kMaxSeconds = 9'000'000'000;
+  const auto seconds = std::clamp<std::int64_t>(time.tv_sec, -kMaxSeconds, kMaxSeconds);
+  return seconds * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return nanoseconds(now);
 }
 
 }  // namespace
@@ -63,7 +72,9 @@ Result<void> BlobShelf::load() {
 }
 
 Result<void> BlobShelf::load_locked() {
-  std::vector<std::string> broken;
+  std::vector<std::string> unwanted;
+  std::vector<EntryPtr> here;
+  const std::int64_t now = now_ns();
   auto listed = visit_files(directory_.get(), [&](const std::string& name) {
     auto entry = parse_name(name);
     struct stat info {};
@@ -71,22 +82,34 @@ Result<void> BlobShelf::load_locked() {
       return;
     }
     const auto length = static_cast<std::uint64_t>(info.st_size);
-    if ((entry->part ? length > entry->size : length != entry->size) ||
-        (entry->part ? parts_ : blobs_).contains(entry->digest)) {
-      broken.push_back(name);
+    if (entry->part ? length > entry->size : length != entry->size) {
+      unwanted.push_back(name);
       return;
     }
-    entry->used_ns = nanoseconds(info.st_mtim);
-    insert(std::make_shared<Entry>(*entry));
+    // A time still to come says nothing of the last use.
+    entry->used_ns = std::min(nanoseconds(info.st_mtim), now);
+    here.push_back(std::make_shared<Entry>(*entry));
   });
   if (!listed) {
     return fail(listed.error().with_context("cache directory '" + path_ + "'"));
   }
-  for (const std::string& name : broken) {
-    ::unlinkat(directory_.get(), name.c_str(), 0);
+  // What was used last stays, as far as the cap goes. A part's name says any size: sizes are
+  // compared with what is left, never added up before.
+  std::sort(here.begin(), here.end(), [](const EntryPtr& left, const EntryPtr& right) {
+    return order_key(*left) > order_key(*right);
+  });
+  for (const EntryPtr& entry : here) {
+    if (entry->size > cap_ - used_ || (entry->part ? parts_ : blobs_).contains(entry->digest)) {
+      unwanted.push_back(entry->name());
+      if (!entry->part && on_evicted_) {
+        on_evicted_(entry->digest);
+      }
+    } else {
+      insert(entry);
+    }
   }
-  while (used_ > cap_ && !order_.empty()) {
-    drop(oldest());
+  for (const std::string& name : unwanted) {
+    ::unlinkat(directory_.get(), name.c_str(), 0);
   }
   return {};
 }
@@ -175,6 +198,7 @@ void BlobShelf::end_download(const wire::Digest& digest) {
 Result<std::pair<BlobShelf::EntryPtr, net::UniqueFd>> BlobShelf::make_part(
     const wire::Digest& digest, std::uint64_t size) {
   const std::lock_guard lock(mutex_);
+  drop_other(parts_, digest);
   GOBLIN_TRY_VOID(make_room(size));  // the cap: no trouble of the disk
   auto entry = std::make_shared<Entry>();
   entry->digest = digest;
@@ -225,6 +249,7 @@ Result<net::UniqueFd> BlobShelf::promote(const EntryPtr& entry) {
     return fail(note({Code::kUnavailable, "blob " + entry->digest.hex() + " arrived in a cache '" +
                                               path_ + "' that has gone; fetch it again"}));
   }
+  drop_other(blobs_, entry->digest);
   const std::string old_name = entry->name();
   Entry blob = *entry;
   blob.part = false;
@@ -257,14 +282,17 @@ void BlobShelf::hold(const EntryPtr& entry) {
 /// Notes the use of a held entry. Times of use are strictly ascending, so that the order never
 /// depends on the clock's steps.
 void BlobShelf::stamp(Entry& entry) {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  newest_ns_ = std::max<std::int64_t>(newest_ns_ + 1, nanoseconds(now));
+  newest_ns_ = std::max(newest_ns_ + 1, now_ns());
   entry.used_ns = newest_ns_;
   const timespec time{newest_ns_ / 1'000'000'000LL, newest_ns_ % 1'000'000'000LL};
   const timespec times[2] = {time, time};
   // A failure costs a wrong order after the next restart, nothing else.
   (void)::utimensat(directory_.get(), entry.name().c_str(), times, AT_SYMLINK_NOFOLLOW);
+  struct stat info {};
+  entry.changed_ns =
+      ::fstatat(directory_.get(), entry.name().c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0
+          ? nanoseconds(info.st_ctim)
+          : 0;
 }
 
 void BlobShelf::drop(const EntryPtr& entry) {
@@ -280,6 +308,12 @@ void BlobShelf::drop(const EntryPtr& entry) {
   }
   if (!entry->part && on_evicted_) {
     on_evicted_(entry->digest);
+  }
+}
+
+void BlobShelf::drop_other(const Entries& entries, const wire::Digest& digest) {
+  if (const auto at = entries.find(digest); at != entries.end()) {
+    drop(EntryPtr(at->second));
   }
 }
 
@@ -318,8 +352,10 @@ Result<net::UniqueFd> BlobShelf::open_blob(const EntryPtr& entry) {
     drop(entry);
     return fail(not_here(entry->digest));
   }
-  // Every use sets the time: another one means that somebody wrote to the file.
-  if (nanoseconds(info.st_mtim) != entry->used_ns) {
+  // Every use sets the time: another one means that somebody wrote to the file. Whoever sets it back
+  // cannot set back the time of that change.
+  if (nanoseconds(info.st_mtim) != entry->used_ns ||
+      nanoseconds(info.st_ctim) != entry->changed_ns) {
     entry->verified = false;
   }
   return fd;

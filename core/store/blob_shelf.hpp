@@ -19,6 +19,7 @@ struct ShelfEntry {
   wire::Digest digest;
   std::uint64_t size = 0;     ///< of the whole blob, for parts as well
   std::int64_t used_ns = 0;   ///< last use, Unix time
+  std::int64_t changed_ns = 0;  ///< the kernel's note of that (ctime), which nobody can set
   std::uint32_t holders = 0;  ///< pins, or the download that runs
   bool part = false;
   bool verified = false;  ///< hashed by this process, and not written to since
@@ -76,6 +77,7 @@ class BlobShelf {
   Result<net::UniqueFd> promote(const EntryPtr& entry);
 
  private:
+  using Entries = std::unordered_map<wire::Digest, EntryPtr>;
   using OrderKey = std::tuple<std::int64_t, wire::Digest, bool>;
   static OrderKey order_key(const Entry& entry) {
     return {entry.used_ns, entry.digest, entry.part};
@@ -90,6 +92,8 @@ class BlobShelf {
   void hold(const EntryPtr& entry);
   void stamp(Entry& entry);
   void drop(const EntryPtr& entry);
+  /// What a directory that came back holds of a digest that is being downloaded.
+  void drop_other(const Entries& entries, const wire::Digest& digest);
   Result<void> make_room(std::uint64_t size);
   Result<net::UniqueFd> open_blob(const EntryPtr& entry);
   /// Precondition: something is not held.
@@ -100,7 +104,7 @@ class BlobShelf {
   const std::uint64_t cap_;
   mutable std::mutex mutex_;
   std::function<void(const wire::Digest&)> on_evicted_;
-  std::unordered_map<wire::Digest, EntryPtr> blobs_, parts_;
+  Entries blobs_, parts_;
   std::unordered_set<wire::Digest> downloads_;
   // What nobody holds, least recently used first: a held entry stands outside.
   std::map<OrderKey, EntryPtr> order_;

@@ -109,6 +109,41 @@ TEST_F(BlobCacheTest, OpeningDropsWrongLengthsAndLeavesOtherFiles) {
   EXPECT_EQ(slurp(path_ + "/" + good.digest.hex() + "-007.blob"), "mine");
 }
 
+TEST_F(BlobCacheTest, PartsThatNameAnySizeAreWithinTheCap) {
+  open(1000);
+  const Blob good(600, 1), small(300, 2), huge(100, 3), other(100, 4);
+  GOBLIN_ASSERT_OK(put(good));
+  const auto forge = [this](const Blob& blob, const std::string& size) {
+    spill(path_ + "/" + blob.digest.hex() + "-" + size + ".part", "x");
+  };
+  forge(huge, "18446744073709551000");
+  forge(other, "1500");  // with the other one 884 bytes, if sizes could overflow
+  open(1000);
+  EXPECT_EQ(cache_->used_bytes(), 600u);
+  GOBLIN_ASSERT_OK(put(small));
+  EXPECT_EQ(cache_->used_bytes(), 900u);
+  EXPECT_TRUE(has(good));
+  GOBLIN_ASSERT_OK(put(huge));
+  EXPECT_EQ(cache_->used_bytes(), 1000u);
+}
+
+TEST_F(BlobCacheTest, TimesStillToComeAreNoOrder) {
+  open(1000);
+  const Blob a(300, 1), b(300, 2), c(300, 3), d(300, 4);
+  for (const Blob* blob : {&a, &b, &c}) {
+    GOBLIN_ASSERT_OK(put(*blob));
+  }
+  cache_.reset();
+  const timespec far[2] = {{1LL << 40, 0}, {1LL << 40, 0}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, file(a).c_str(), far, 0), 0);
+  open(1000);
+  EXPECT_TRUE(has(a));
+  EXPECT_TRUE(has(b));
+  EXPECT_TRUE(has(c));
+  GOBLIN_ASSERT_OK(put(d));
+  EXPECT_EQ(evicted_, Digests({a.digest}));
+}
+
 TEST_F(BlobCacheTest, SymbolicLinkIsNoBlob) {
   open(1000);
   const Blob blob(100);
@@ -198,6 +233,34 @@ TEST_F(BlobCacheTest, DirectoryThatVanishedIsMadeAgain) {
   GOBLIN_ASSERT_OK(put(kept));
   GOBLIN_ASSERT_OK(put(other));
   EXPECT_EQ(cache_->used_bytes(), 100u + 300 + 50 + 300) << "the pinned one takes its room still";
+}
+
+TEST_F(BlobCacheTest, DirectoryThatCameBackHoldsWhatIsBeingDownloaded) {
+  open(1000);
+  const Blob blob(300, 1), half(200, 2), more(700, 3);
+  GOBLIN_ASSERT_OK(put(blob));
+  put_part(half, 100);
+  const std::string away = directory_ / "away";
+  std::filesystem::rename(path_, away);
+  GOBLIN_ASSERT_OK(cache_->mend());
+  const auto whole = cache_->download(blob.digest).value();
+  const auto rest = cache_->download(half.digest).value();
+  std::filesystem::remove_all(path_);
+  std::filesystem::rename(away, path_);
+  GOBLIN_ASSERT_OK(cache_->mend());
+  for (const auto& [download, wanted] : {std::pair(whole.get(), &blob), {rest.get(), &half}}) {
+    GOBLIN_ASSERT_OK(download->sink()->begin(wanted->bytes.size()));
+    GOBLIN_ASSERT_OK(download->sink()->write(0, wanted->bytes));
+    const auto pin = download->commit();
+    GOBLIN_ASSERT_OK(pin);
+    EXPECT_EQ(read(**pin), wanted->bytes);
+  }
+  EXPECT_EQ(cache_->used_bytes(), 500u) << "each counts once";
+  EXPECT_TRUE(has(blob));
+  GOBLIN_ASSERT_OK(put(more));
+  EXPECT_EQ(cache_->used_bytes(), 1000u);
+  EXPECT_FALSE(has(half));
+  EXPECT_TRUE(has(blob));
 }
 
 TEST_F(BlobCacheTest, MendingASoundDirectoryLosesNothing) {

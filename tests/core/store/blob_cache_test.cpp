@@ -64,7 +64,8 @@ TEST_F(BlobCacheTest, WhatSomebodyWroteToIsHashedAgain) {
   const Blob changed(10'000, 1);
   const Blob rewritten(10'000, 2);
   const Blob left(10'000, 3);
-  for (const Blob* blob : {&changed, &rewritten, &left}) {
+  const Blob hidden(10'000, 4);
+  for (const Blob* blob : {&changed, &rewritten, &left, &hidden}) {
     GOBLIN_ASSERT_OK(put(*blob));
     EXPECT_TRUE(has(*blob));
   }
@@ -76,10 +77,16 @@ TEST_F(BlobCacheTest, WhatSomebodyWroteToIsHashedAgain) {
   };
   write(changed, changed.bytes[5'000] ^ std::byte{1});
   write(rewritten, rewritten.bytes[5'000]);
+  struct stat before {};
+  ASSERT_EQ(::stat(file(hidden).c_str(), &before), 0);
+  write(hidden, hidden.bytes[5'000] ^ std::byte{1});
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, file(hidden).c_str(), times, 0), 0);
   EXPECT_FALSE(has(changed));
+  EXPECT_FALSE(has(hidden)) << "a change under the old time stamp";
   EXPECT_TRUE(has(rewritten));
   EXPECT_TRUE(has(left));
-  EXPECT_EQ(evicted_, std::vector{changed.digest});
+  EXPECT_EQ(evicted_, Digests({changed.digest, hidden.digest}));
   GOBLIN_ASSERT_OK(put(changed));
   EXPECT_TRUE(has(changed));
 }
@@ -239,7 +246,7 @@ TEST_F(BlobCacheTest, SmallerCapEvictsAtOpening) {
   GOBLIN_ASSERT_OK(put(b));
   GOBLIN_ASSERT_OK(put(c));
   open(400);
-  EXPECT_EQ(evicted_, Digests({a.digest, b.digest}));
+  EXPECT_EQ(evicted_, Digests({b.digest, a.digest}));
   EXPECT_EQ(cache_->used_bytes(), 300u);
   EXPECT_TRUE(has(c));
 }
