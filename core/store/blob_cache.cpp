@@ -255,6 +255,10 @@ class DiskCache final : public BlobCache {
     return pin;
   }
 
+  [[nodiscard]] bool unverified(const wire::Digest& digest) const override {
+    return shelf_->unverified(digest);
+  }
+
   Result<std::unique_ptr<Download>> download(const wire::Digest& digest) override {
     GOBLIN_TRY(EntryPtr part, shelf_->begin_download(digest));
     auto arrival = std::make_shared<Arrival>(shelf_, names_, digest);

@@ -43,6 +43,8 @@ class BlobCache {
   /// kNotFound when it is not here. A blob that an earlier process left, or that somebody wrote to,
   /// is hashed (BLAKE3 6 GB/s, SHA-256 1.5); one that holds other bytes is dropped and not found.
   virtual Result<std::shared_ptr<Pin>> find(const wire::Digest& digest) = 0;
+  /// It is here, and find() will hash it: not on a loop's thread.
+  [[nodiscard]] virtual bool unverified(const wire::Digest& digest) const = 0;
 
   /// A download. Give sink() to BlobExchange::fetch from offset() on, then commit().
   class Download {

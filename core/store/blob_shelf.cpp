@@ -157,6 +157,12 @@ Result<BlobShelf::Found> BlobShelf::find(const wire::Digest& digest) {
   return found;
 }
 
+bool BlobShelf::unverified(const wire::Digest& digest) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = blobs_.find(digest);
+  return at != blobs_.end() && !at->second->verified && at->second->pin.expired();
+}
+
 void BlobShelf::set_verified(const EntryPtr& entry, const std::shared_ptr<BlobCache::Pin>& pin) {
   const std::lock_guard lock(mutex_);
   entry->verified = true;

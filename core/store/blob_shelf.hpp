@@ -58,6 +58,7 @@ class BlobShelf {
     bool verified = false;
   };
   Result<Found> find(const wire::Digest& digest);
+  [[nodiscard]] bool unverified(const wire::Digest& digest) const;
   /// The entry's bytes are right; later finds share the pin.
   void set_verified(const EntryPtr& entry, const std::shared_ptr<BlobCache::Pin>& pin);
   void release(const EntryPtr& entry);

@@ -71,6 +71,19 @@ wire::ServedFile served_file(trust::MetadataRole role) {
                                             : wire::ServedFile::kTimestamp;
 }
 
+/// Copies and hashes up to a GiB. kNotFound: the cache does not have it.
+Result<net::UniqueFd> sealed_copy(store::BlobCache& cache, const wire::TrustPlugin& plugin) {
+  GOBLIN_TRY(const auto pin, cache.find(plugin.plugin));
+  GOBLIN_TRY(net::UniqueFd memfd,
+             plugin::make_sealed_memfd_from("/proc/self/fd/" + std::to_string(pin->fd())));
+  // What the cache holds may have been changed on disk: what is sealed is what counts.
+  GOBLIN_TRY(const plugin::FileMap map, plugin::FileMap::open(memfd.get()));
+  if (auto good = trust::check_plugin_bytes(plugin, map.bytes()); !good) {
+    return fail(good.error().with_context("the copy in the cache: remove it and try again"));
+  }
+  return memfd;
+}
+
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(net::Loop& loop, std::shared_ptr<const net::Identity> self,
@@ -333,22 +346,16 @@ net::Task<Result<std::shared_ptr<const net::UniqueFd>>> CoordinatorLink::plugin(
 
 net::Task<Result<std::shared_ptr<const net::UniqueFd>>> CoordinatorLink::obtain(
     wire::TrustPlugin plugin) {
-  auto pin = cache_.find(plugin.plugin);
-  if (!pin) {
+  const auto seal = [&cache = cache_, plugin] { return sealed_copy(cache, plugin); };
+  auto memfd = co_await loop_.offload(seal);
+  if (!memfd && memfd.error().code == Code::kNotFound) {
     GOBLIN_CO_TRY_VOID(co_await download(plugin));
-    pin = cache_.find(plugin.plugin);
+    memfd = co_await loop_.offload(seal);
   }
-  if (!pin) {
-    co_return fail(std::move(pin).error());
+  if (!memfd) {
+    co_return fail(std::move(memfd).error());
   }
-  GOBLIN_CO_TRY(net::UniqueFd memfd,
-                plugin::make_sealed_memfd_from("/proc/self/fd/" + std::to_string((*pin)->fd())));
-  // What the cache holds may have been changed on disk: what is sealed is what counts.
-  GOBLIN_CO_TRY(const plugin::FileMap map, plugin::FileMap::open(memfd.get()));
-  if (auto good = trust::check_plugin_bytes(plugin, map.bytes()); !good) {
-    co_return fail(good.error().with_context("the copy in the cache: remove it and try again"));
-  }
-  auto sealed = std::make_shared<const net::UniqueFd>(std::move(memfd));
+  auto sealed = std::make_shared<const net::UniqueFd>(std::move(*memfd));
   sealed_.add(plugin.plugin, sealed, plugin.size);
   co_return sealed;
 }
@@ -367,7 +374,10 @@ net::Task<Result<void>> CoordinatorLink::download(wire::TrustPlugin plugin) {
   const auto sink = std::make_shared<SizedSink>(download->sink(), plugin);
   GOBLIN_CO_TRY_VOID(
       co_await fetch_watched(loop_, *exchange, plugin.plugin, download->offset(), sink));
-  auto committed = download->commit();
+  // Shared, so that the worker owns what it uses.
+  const std::shared_ptr<store::BlobCache::Download> kept = std::move(download);
+  const auto commit = [kept] { return kept->commit(); };
+  auto committed = co_await loop_.offload(commit);
   if (!committed) {
     co_return fail(std::move(committed).error());
   }

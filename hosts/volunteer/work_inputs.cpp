@@ -150,6 +150,10 @@ net::Task<Result<Work::PinPtr>> Work::fetch_input(EntryPtr entry, wire::TensorRe
     if (entry->cancelled || stopped_) {
       co_return fail(Code::kCancelled, "the lease has ended");
     }
+    if (cache_.unverified(digest)) {  // an earlier process left it
+      const auto verify = [&cache = cache_, digest] { return cache.find(digest); };
+      (void)co_await loop_.offload(verify);
+    }
     auto found = cache_.find(digest);
     if (found) {
       co_return std::move(*found);

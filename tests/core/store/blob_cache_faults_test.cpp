@@ -66,7 +66,9 @@ TEST_F(BlobCacheTest, DamageAfterARestartIsFoundAtFirstUse) {
   damage(file(blob), 299, 1);
   open(1000);
   EXPECT_EQ(cache_->used_bytes(), 300u);
+  EXPECT_TRUE(cache_->unverified(blob.digest));
   GOBLIN_EXPECT_CODE(Code::kNotFound, cache_->find(blob.digest));
+  EXPECT_FALSE(cache_->unverified(blob.digest));
   EXPECT_EQ(evicted_, Digests({blob.digest}));
   EXPECT_EQ(cache_->used_bytes(), 0u);
   EXPECT_FALSE(std::filesystem::exists(file(blob)));
