@@ -6,5 +6,10 @@ the tests of Ctrl-C would then wait for an interrupt that never comes.
 """
 
 import signal
+import sys
+from pathlib import Path
+
+# What tests of several folders share.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "testing"))
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
