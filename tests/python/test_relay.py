@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-"""The relay that stands in for slow links: never faster than the link, and bytes stay as they are."""
+"""The relay that stands in for slow links: never faster than they, and bytes stay as they are."""
 
 from __future__ import annotations
 

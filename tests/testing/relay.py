@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 """Slow links on one machine: a relay between hosts and a lab node that delays and throttles.
 
-A link takes bytes one after another at its rate; after half a round trip they are at the other end.
-Each connection has links of its own, one a direction; links that several connections share (the lab
-node's own) come on top. What is on its way is bounded by what a link of that rate and delay carries,
-and a short queue as routers have, so senders are slowed down as TCP slows them on a real link.
+A link takes bytes one after another at its rate; after half a round trip they are at the other
+end. Each connection has links of its own, one a direction; one that several connections share (the
+lab node's own) comes on top. What is on its way is bounded by what a link of that rate and delay
+carries and a short queue, as routers have, so senders are slowed down as on a real link.
 
-In a test: ``with Relay(("127.0.0.2", port), ("127.0.0.1", port), LinkSpec(50e6, 0.05)) as relay``.
-From a shell, until it is ended: ``python relay.py 127.0.0.2:7421 127.0.0.1:7421 --mbits 50 --rtt-ms 50``.
+In a test: ``Relay(("127.0.0.2", port), ("127.0.0.1", port), LinkSpec(50e6, 0.05))``.
+From a shell: ``python relay.py 127.0.0.2:7421 127.0.0.1:7421 --mbits 50 --rtt-ms 50``.
 """
 
 from __future__ import annotations
