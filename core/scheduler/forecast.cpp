@@ -374,9 +374,9 @@ class Play {
     out.planned_share = 1 / scale;
     out.starts = starts_;
     if (out.lab_link_s > std::max(out.hosts_speed_s, out.host_link_s)) {
-      out.bound = Bound::kLabLink;
+      out.bound = wire::Bound::kLabLink;
     } else if (out.host_link_s > out.hosts_speed_s) {
-      out.bound = Bound::kHostLink;
+      out.bound = wire::Bound::kHostLink;
     }
     return out;
   }

@@ -33,13 +33,11 @@ struct ForecastJob {
   double flops_total = 0;  ///< of the whole job; what is more than that of `tasks` takes as long
 };
 
-enum class Bound : std::uint8_t { kHostsSpeed, kLabLink, kHostLink };
-
 struct Forecast {
   double seconds = 0;
   /// What of T = max(flops / ΣR, Q·s / B_lab, max_i Q_i·s / B_i) bounds the job, and these three in
   /// seconds: flops with those of replicas, Q·s the bytes of the busier direction.
-  Bound bound = Bound::kHostsSpeed;
+  wire::Bound bound = wire::Bound::kHostsSpeed;
   double hosts_speed_s = 0, lab_link_s = 0, host_link_s = 0;
   double bytes_to_hosts = 0, bytes_from_hosts = 0;
   double flops = 0;           ///< computed, replicas included

@@ -53,6 +53,7 @@ struct Submit {
   replicas @7 :UInt32;
   weight @8 :UInt32;
   dryRun @9 :Bool;
+  forecast @10 :Bool;
 }
 
 struct JobNumber {
@@ -80,6 +81,7 @@ struct Request {
     getKinds @10 :Void;
     getStatus @11 :Void;
     control @12 :Control;
+    estimateJob @13 :JobNumber;
   }
 }
 
@@ -180,6 +182,27 @@ struct Estimated {
   flops @1 :Float64;
   bytes @2 :Float64;
   minTaskBytes @3 :UInt64;
+  forecast @4 :Bool;
+  seconds @5 :Float64;
+  bound @6 :UInt8;
+  hostsSpeedS @7 :Float64;
+  labLinkS @8 :Float64;
+  hostLinkS @9 :Float64;
+  bytesToHosts @10 :Float64;
+  bytesFromHosts @11 :Float64;
+  flopsComputed @12 :Float64;
+  flopsPerS @13 :Float64;
+  labToHosts @14 :Float64;
+  labFromHosts @15 :Float64;
+  slowestToHost @16 :Float64;
+  slowestFromHost @17 :Float64;
+  longestRttS @18 :Float64;
+  hosts @19 :UInt32;
+  starts @20 :UInt64;
+  plannedShare @21 :Float64;
+  speedsAssumed @22 :UInt32;
+  jobsBeside @23 :UInt32;
+  remaining @24 :Float64;
 }
 
 struct StatusReport {

@@ -61,6 +61,7 @@ GOBLIN_WIRE_STRUCT(Submit) {
   GOBLIN_NUMBER(replicas, Replicas);
   GOBLIN_NUMBER(weight, Weight);
   GOBLIN_NUMBER(dry_run, DryRun);
+  GOBLIN_NUMBER(forecast, Forecast);
 }
 GOBLIN_WIRE_STRUCT_AS(GetJob, JobNumber) {
   GOBLIN_NUMBER(job, Job);
@@ -70,6 +71,7 @@ GOBLIN_WIRE_STRUCT_AS(CancelJob, JobNumber) { GOBLIN_NUMBER(job, Job); }
 GOBLIN_WIRE_STRUCT_AS(ExplainJob, JobNumber) { GOBLIN_NUMBER(job, Job); }
 GOBLIN_WIRE_STRUCT_AS(GetResult, JobNumber) { GOBLIN_NUMBER(job, Job); }
 GOBLIN_WIRE_STRUCT_AS(ForgetJob, JobNumber) { GOBLIN_NUMBER(job, Job); }
+GOBLIN_WIRE_STRUCT_AS(EstimateJob, JobNumber) { GOBLIN_NUMBER(job, Job); }
 GOBLIN_WIRE_STRUCT(Control) {
   GOBLIN_TEXT(command, Command, kMaxNameBytes);
   GOBLIN_LIST(values, Values, kMaxParams);
@@ -88,6 +90,7 @@ GOBLIN_WIRE_STRUCT(Request) {
   GOBLIN_CASE_EMPTY(GetKinds, GetKinds);
   GOBLIN_CASE_EMPTY(GetStatus, GetStatus);
   GOBLIN_CASE(Control, Control);
+  GOBLIN_CASE(EstimateJob, EstimateJob);
   GOBLIN_NO_OTHER_CASE();
 }
 
@@ -170,6 +173,27 @@ GOBLIN_WIRE_STRUCT(Estimated) {
   GOBLIN_AMOUNT(flops, Flops);
   GOBLIN_AMOUNT(bytes, Bytes);
   GOBLIN_NUMBER(min_task_bytes, MinTaskBytes);
+  GOBLIN_NUMBER(forecast, Forecast);
+  GOBLIN_AMOUNT(seconds, Seconds);
+  GOBLIN_ENUM(bound, Bound, Bound::kHostsSpeed, Bound::kHostLink);
+  GOBLIN_AMOUNT(hosts_speed_s, HostsSpeedS);
+  GOBLIN_AMOUNT(lab_link_s, LabLinkS);
+  GOBLIN_AMOUNT(host_link_s, HostLinkS);
+  GOBLIN_AMOUNT(bytes_to_hosts, BytesToHosts);
+  GOBLIN_AMOUNT(bytes_from_hosts, BytesFromHosts);
+  GOBLIN_AMOUNT(flops_computed, FlopsComputed);
+  GOBLIN_AMOUNT(flops_per_s, FlopsPerS);
+  GOBLIN_AMOUNT(lab_to_hosts, LabToHosts);
+  GOBLIN_AMOUNT(lab_from_hosts, LabFromHosts);
+  GOBLIN_AMOUNT(slowest_to_host, SlowestToHost);
+  GOBLIN_AMOUNT(slowest_from_host, SlowestFromHost);
+  GOBLIN_AMOUNT(longest_rtt_s, LongestRttS);
+  GOBLIN_NUMBER(hosts, Hosts);
+  GOBLIN_NUMBER(starts, Starts);
+  GOBLIN_AMOUNT(planned_share, PlannedShare);
+  GOBLIN_NUMBER(speeds_assumed, SpeedsAssumed);
+  GOBLIN_NUMBER(jobs_beside, JobsBeside);
+  GOBLIN_AMOUNT(remaining, Remaining);
 }
 GOBLIN_WIRE_STRUCT(StatusReport) { GOBLIN_LIST(fields, Fields, kMaxReportLines); }
 GOBLIN_WIRE_STRUCT(Reply) {

@@ -64,7 +64,8 @@ struct Submit {
   Policy policy = Policy::kDefault;
   std::uint32_t replicas = 0;  ///< kReplicate: how many hosts must agree, 2 to 16
   std::uint32_t weight = 1;    ///< share beside other jobs, 1 to 1000
-  bool dry_run = false;        ///< only validate and estimate
+  bool dry_run = false;        ///< only validate …
+  bool forecast = false;       ///< … and, with it, say how long it would take
 };
 /// Status now; with `watch`, kEvent frames follow until the job ends.
 struct GetJob {
@@ -76,6 +77,10 @@ struct CancelJob {
   std::uint64_t job = 0;
 };
 struct ExplainJob {
+  std::uint64_t job = 0;
+};
+/// How long what is left of a job will take.
+struct EstimateJob {
   std::uint64_t job = 0;
 };
 /// The outputs of a completed job: the reply carries one descriptor per staged output.
@@ -97,7 +102,7 @@ struct Control {
 };
 
 using RequestBody = std::variant<Stage, Submit, GetJob, GetJobs, CancelJob, ExplainJob, GetResult,
-                                 ForgetJob, GetHosts, GetKinds, GetStatus, Control>;
+                                 ForgetJob, GetHosts, GetKinds, GetStatus, Control, EstimateJob>;
 struct Request {
   std::uint32_t number = 0;
   RequestBody body;
@@ -180,10 +185,30 @@ struct Explanation {
   std::uint64_t incident_count = 0;
   std::vector<std::pair<std::string, std::string>> plan;  ///< words for people
 };
+/// What T = max(flops / ΣR, Q·s / B_lab, max_i Q_i·s / B_i) comes from.
+enum class Bound : std::uint8_t { kHostsSpeed = 0, kLabLink = 1, kHostLink = 2 };
 struct Estimated {
   std::vector<OutputInfo> outputs;
   double flops = 0, bytes = 0;
   std::uint64_t min_task_bytes = 0;
+  // With a forecast. Rates in bytes a second; 0: the link was not seen to be a limit.
+  bool forecast = false;
+  double seconds = 0;
+  Bound bound = Bound::kHostsSpeed;
+  double hosts_speed_s = 0, lab_link_s = 0, host_link_s = 0;
+  double bytes_to_hosts = 0, bytes_from_hosts = 0;
+  double flops_computed = 0;  ///< replicas included
+  double flops_per_s = 0;     ///< of all hosts
+  double lab_to_hosts = 0, lab_from_hosts = 0;
+  double slowest_to_host = 0, slowest_from_host = 0, longest_rtt_s = 0;
+  std::uint32_t hosts = 0;
+  std::uint64_t starts = 0;          ///< of tasks
+  /// Of the flops that the planner planned ahead; the rest is taken to go on like that. 0: nobody
+  /// knows how much more there will be, and it is not counted.
+  double planned_share = 0;
+  std::uint32_t speeds_assumed = 0;  ///< hosts that have not computed this kind yet
+  std::uint32_t jobs_beside = 0;     ///< that run and share hosts and links
+  double remaining = 1;              ///< share of the job that is still to be done
 };
 /// Names and values for people and scripts, in order.
 struct StatusReport {

@@ -82,6 +82,8 @@ GOBLIN_WIRE_STRUCT(HostCapacity) {
   GOBLIN_AT_MOST(cache_bytes, CacheBytes, kMaxHostBytes);
   GOBLIN_NUMBER(abi_major, AbiMajor);
   GOBLIN_NUMBER(abi_minor, AbiMinor);
+  GOBLIN_AMOUNT(flops_f32, FlopsF32);
+  GOBLIN_AMOUNT(flops_f64, FlopsF64);
 }
 
 }  // namespace goblin::wire::codec

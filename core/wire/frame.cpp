@@ -45,6 +45,9 @@ FrameCaps open_caps(FrameType type) {
       return {256, 0, true};
     case FrameType::kMetadata:
       return {256, 64 * kKiB, true};  // targets, which may be longer, travel as a blob
+    case FrameType::kLinkProbe:
+    case FrameType::kLinkEcho:
+      return {256, kLinkProbeBytes, true};
     case FrameType::kBlobData:
       return {256, kBlobChunkBytes, true};
     case FrameType::kHostStatus:

@@ -56,6 +56,8 @@ enum class FrameType : std::uint16_t {
   kHeartbeat = 53,
   kReleaseResults = 54,
   kStanding = 55,
+  kLinkProbe = 56,
+  kLinkEcho = 57,
   // client ↔ lab node, and commands that ask a running daemon
   kRequest = 64,
   kReply = 65,
@@ -103,6 +105,8 @@ struct FrameCaps {
 };
 FrameCaps frame_caps(std::uint16_t type, PeerState state);
 
+/// Payload bytes of one kLinkProbe or kLinkEcho frame at most.
+inline constexpr std::uint32_t kLinkProbeBytes = 32u << 10;
 /// Payload bytes of one kBlobData frame at most.
 inline constexpr std::uint32_t kBlobChunkBytes = 1u << 20;
 

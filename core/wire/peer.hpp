@@ -85,6 +85,8 @@ struct HostCapacity {
   std::uint64_t cache_bytes = 0;   ///< cap of its input cache on disk
   std::uint32_t abi_major = 0;
   std::uint32_t abi_minor = 0;
+  /// Multiply-adds, counted as two, that its threads do in a second, measured; 0: not known.
+  double flops_f32 = 0, flops_f64 = 0;
 
   bool operator==(const HostCapacity&) const = default;
 };
@@ -202,6 +204,20 @@ struct Standing {
   std::uint32_t forgiven = 0;      ///< and those that were
   std::uint64_t suspended_ms = 0;  ///< so long it gets no work of this lab node
 };
+/// Lab node → host: one of `count` frames that come one after another, to learn how fast the link
+/// is. The last one is answered with as many LinkEcho as `answers` says.
+struct LinkProbe {
+  std::uint32_t number = 0;  ///< of the measurement
+  std::uint32_t index = 0, count = 0;
+  std::uint32_t answers = 0;  ///< 1 to kMaxLinkFrames; with payloads as long as the last one's
+};
+/// Its answer. `bytes`: of the probe's frames after the one in its middle, which took `micros`.
+struct LinkEcho {
+  std::uint32_t number = 0;
+  std::uint32_t index = 0, count = 0;
+  std::uint64_t bytes = 0, micros = 0;
+};
+inline constexpr std::uint32_t kMaxLinkFrames = 64;
 
 // clang-format off
 #define GOBLIN_WIRE_PEER_MESSAGES(X) \
@@ -212,7 +228,8 @@ struct Standing {
   X(HostAssignments, host_assignments) X(MetadataGet, metadata_get) \
   X(Metadata, metadata) X(CatalogueNews, catalogue_news) X(HostOffer, host_offer) X(Leases, leases) \
   X(Results, results) X(CancelLeases, cancel_leases) X(HandBack, hand_back) \
-  X(Heartbeat, heartbeat) X(ReleaseResults, release_results) X(Standing, standing)
+  X(Heartbeat, heartbeat) X(ReleaseResults, release_results) X(Standing, standing) \
+  X(LinkProbe, link_probe) X(LinkEcho, link_echo)
 // clang-format on
 
 #define GOBLIN_WIRE_DECLARE(Type, name) \

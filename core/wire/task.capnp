@@ -39,6 +39,8 @@ struct HostCapacity {
   cacheBytes @3 :UInt64;
   abiMajor @4 :UInt32;
   abiMinor @5 :UInt32;
+  flopsF32 @6 :Float64;
+  flopsF64 @7 :Float64;
 }
 
 struct HostOffer {
@@ -91,6 +93,21 @@ struct Heartbeat {
 
 struct ReleaseResults {
   leases @0 :List(UInt64);
+}
+
+struct LinkProbe {
+  number @0 :UInt32;
+  index @1 :UInt32;
+  count @2 :UInt32;
+  answers @3 :UInt32;
+}
+
+struct LinkEcho {
+  number @0 :UInt32;
+  index @1 :UInt32;
+  count @2 :UInt32;
+  bytes @3 :UInt64;
+  micros @4 :UInt64;
 }
 
 struct Standing {

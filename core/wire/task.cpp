@@ -45,6 +45,19 @@ GOBLIN_WIRE_STRUCT(HandBack) {
 }
 GOBLIN_WIRE_STRUCT(Heartbeat) { GOBLIN_NUMBERS(running, Running, kMaxIds); }
 GOBLIN_WIRE_STRUCT(ReleaseResults) { GOBLIN_NUMBERS(leases, Leases, kMaxIds); }
+GOBLIN_WIRE_STRUCT(LinkProbe) {
+  GOBLIN_NUMBER(number, Number);
+  GOBLIN_AT_MOST(index, Index, kMaxLinkFrames - 1);
+  GOBLIN_AT_MOST(count, Count, kMaxLinkFrames);
+  GOBLIN_AT_MOST(answers, Answers, kMaxLinkFrames);
+}
+GOBLIN_WIRE_STRUCT(LinkEcho) {
+  GOBLIN_NUMBER(number, Number);
+  GOBLIN_AT_MOST(index, Index, kMaxLinkFrames - 1);
+  GOBLIN_AT_MOST(count, Count, kMaxLinkFrames);
+  GOBLIN_NUMBER(bytes, Bytes);
+  GOBLIN_NUMBER(micros, Micros);
+}
 GOBLIN_WIRE_STRUCT(Standing) {
   GOBLIN_NUMBER(faults, Faults);
   GOBLIN_NUMBER(forgiven, Forgiven);
@@ -61,5 +74,7 @@ GOBLIN_WIRE_DEFINE(CancelLeases, cancel_leases)
 GOBLIN_WIRE_DEFINE(HandBack, hand_back)
 GOBLIN_WIRE_DEFINE(Heartbeat, heartbeat)
 GOBLIN_WIRE_DEFINE(ReleaseResults, release_results)
+GOBLIN_WIRE_DEFINE(LinkProbe, link_probe)
+GOBLIN_WIRE_DEFINE(LinkEcho, link_echo)
 GOBLIN_WIRE_DEFINE(Standing, standing)
 }  // namespace goblin::wire

@@ -165,6 +165,10 @@ net::Task<Result<wire::ReplyBody>> ClientSession::reply_to(wire::RequestBody bod
     GOBLIN_CO_TRY(wire::Explanation explanation, co_await engine_.explain(explain->job));
     co_return wire::ReplyBody(std::move(explanation));
   }
+  if (auto* estimate = std::get_if<wire::EstimateJob>(&body)) {
+    GOBLIN_CO_TRY(wire::Estimated estimated, co_await engine_.estimate(estimate->job));
+    co_return wire::ReplyBody(std::move(estimated));
+  }
   if (auto* forget = std::get_if<wire::ForgetJob>(&body)) {
     co_return co_await on(*forget);
   }

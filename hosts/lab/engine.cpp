@@ -22,6 +22,7 @@ Engine::Engine(net::Loop& loop, store::LabJournal& journal, store::Staging& stag
       options_(std::move(options)),
       logger_(std::move(logger)),
       scheduler_(scheduler::Scheduler::create(options_.scheduler)),
+      survey_(loop),
       runner_turns_(loop, kRunnerTurns, kRunnerTurnsEach),
       disk_turns_(loop, kDiskTurns, 1),
       result_turns_(loop, kResultTurns, kResultTurns),

@@ -13,6 +13,7 @@
 //   engine_check.cpp    checking, rechecking
 //   engine_accept.cpp   accepting
 //   engine_report.cpp   status and explanation
+//   engine_estimate.cpp how long a job will take
 #pragma once
 
 #include <functional>
@@ -26,9 +27,12 @@
 #include "core/plugin/runner_client.hpp"
 #include "core/scheduler/scheduler.hpp"
 #include "goblin/abi/plugin.h"
+#include "hosts/lab/dry_plan.hpp"
+#include "hosts/lab/host_speeds.hpp"
 #include "hosts/lab/job.hpp"
 #include "hosts/lab/job_spec.hpp"
 #include "hosts/lab/lease_frames.hpp"
+#include "hosts/lab/link_survey.hpp"
 #include "hosts/lab/standings.hpp"
 #include "hosts/lab/turns.hpp"
 
@@ -43,9 +47,14 @@ class HostPort {
   virtual void send(net::Frame frame) = 0;
   virtual net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
                                                  std::shared_ptr<SlotSink> sink) = 0;
+  virtual net::Task<Result<LinkMeasure>> measure_link() = 0;
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
   [[nodiscard]] virtual std::uint64_t bytes_received() const = 0;
 };
+
+/// What the scheduler sees of a host.
+scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostState state,
+                              bool trusted, std::uint64_t group);
 
 /// A plugin that implements a kind.
 struct PluginFile {
@@ -123,6 +132,9 @@ class Engine {
   Result<wire::JobStatus> status(std::uint64_t job) const;
   wire::JobList jobs() const;
   net::Task<Result<wire::Explanation>> explain(std::uint64_t job);
+  /// How long what is left of it will take. Moves some MiB over each host's link, at most once a
+  /// minute. kUnavailable without a host.
+  net::Task<Result<wire::Estimated>> estimate(std::uint64_t job);
   net::Task<Result<void>> cancel(std::uint64_t job);
   net::Task<Result<Outputs>> result(std::uint64_t job);
   net::Task<Result<void>> forget(std::uint64_t job);
@@ -289,6 +301,14 @@ class Engine {
   net::Task<Result<std::vector<wire::TensorAt>>> inputs_at(
       JobPtr job, MappedRunner& runner, std::shared_ptr<const PreparedTask> task);
 
+  // engine_estimate.cpp
+  /// `told` has what is known without hosts.
+  net::Task<Result<wire::Estimated>> forecast(std::shared_ptr<MappedRunner> runner,
+                                              DryPlanRequest request, validation::PolicySpec policy,
+                                              std::string kind, wire::Estimated told);
+  [[nodiscard]] std::uint32_t running_beside(std::uint64_t job) const;
+  static Computation computation_of(const store::JobRecord& record);
+
   // engine_report.cpp
   [[nodiscard]] std::string why_unplanned(const Job& job) const;
   wire::Explanation explain_job(const Job& job) const;
@@ -326,6 +346,8 @@ class Engine {
   std::map<wire::Digest, wire::HostReport> past_hosts_;  ///< totals by pin
   std::map<wire::Digest, scheduler::HostId> host_ids_;
   Standings standings_;
+  HostSpeeds speeds_;
+  LinkSurvey survey_;
   struct KnownHost {
     wire::Digest pin;
     net::TimePoint left;

@@ -138,6 +138,8 @@ net::Task<Result<void>> Engine::accept_batch(JobPtr job,
       ++share.accepted;
       share.compute_us += entry.result.compute_us;
       job->counters->compute_us += entry.result.compute_us;
+      speeds_.add(entry.host, computation_of(job->record), records[i].planned.flops,
+                  static_cast<double>(entry.result.compute_us) * 1e-6);
       for (const auto host : action.confirmed) {
         const auto known = known_hosts_.find(host);
         if (known != known_hosts_.end()) {

@@ -25,19 +25,6 @@ class CountingSource final : public net::BlobSource {
   std::shared_ptr<JobCounters> counters_;
 };
 
-scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostState state,
-                              bool trusted, std::uint64_t group) {
-  scheduler::HostSpec spec;
-  spec.memory_bytes = capacity.memory_bytes;
-  spec.cache_bytes = capacity.cache_bytes;
-  spec.slots = std::clamp<std::uint32_t>(capacity.slots, 1, 4096);
-  spec.threads = std::max<std::uint32_t>(capacity.threads, 1);
-  spec.trusted = trusted;
-  spec.group = group;
-  spec.accepting = state == wire::HostState::kReady;
-  return spec;
-}
-
 /// What a host has committed to: digests for all outputs, inline bytes gathered.
 struct Committed {
   wire::TaskResult result;
@@ -80,6 +67,19 @@ Result<Committed> commit(const PreparedTask& task, const wire::TaskResult& resul
 }
 
 }  // namespace
+
+scheduler::HostSpec host_spec(const wire::HostCapacity& capacity, wire::HostState state,
+                              bool trusted, std::uint64_t group) {
+  scheduler::HostSpec spec;
+  spec.memory_bytes = capacity.memory_bytes;
+  spec.cache_bytes = capacity.cache_bytes;
+  spec.slots = std::clamp<std::uint32_t>(capacity.slots, 1, 4096);
+  spec.threads = std::max<std::uint32_t>(capacity.threads, 1);
+  spec.trusted = trusted;
+  spec.group = group;
+  spec.accepting = state == wire::HostState::kReady;
+  return spec;
+}
 
 Clocks Engine::clocks() const { return {now(), link::unix_ms()}; }
 
@@ -166,6 +166,7 @@ void Engine::forget_hosts() {
   for (const auto& [left, id] : gone) {
     const wire::Digest pin = known_hosts_.at(id).pin;
     known_hosts_.erase(id);
+    speeds_.forget(id);
     host_ids_.erase(pin);
     past_hosts_.erase(pin);
     standings_.forget(pin, clocks());

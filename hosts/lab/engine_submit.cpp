@@ -157,6 +157,18 @@ net::Task<Result<wire::ReplyBody>> Engine::submit(wire::Submit submit,
     estimated.flops = validated.flops;
     estimated.bytes = validated.bytes;
     estimated.min_task_bytes = validated.min_task_bytes;
+    if (submit.forecast) {
+      DryPlanRequest dry;
+      dry.kind = file.kind_index;
+      dry.params = job->record.params;
+      dry.inputs = job->record.inputs;
+      for (const auto& output : estimated.outputs) {
+        dry.outputs.push_back(output.spec);
+      }
+      estimated.jobs_beside = running_beside(0);
+      GOBLIN_CO_TRY(estimated, co_await forecast(runner, std::move(dry), policy, file.kind,
+                                                 std::move(estimated)));
+    }
     co_return wire::ReplyBody(std::move(estimated));
   }
   GOBLIN_CO_TRY_VOID(

@@ -26,7 +26,8 @@ HostSession::HostSession(net::Loop& loop, Engine& engine, std::unique_ptr<net::C
       group_(group),
       logger_(std::move(logger)),
       outgoing_(loop),
-      offer_(loop, kOfferPause, [this](const wire::HostOffer& offer) { take(offer); }) {
+      offer_(loop, kOfferPause, [this](const wire::HostOffer& offer) { take(offer); }),
+      meter_(loop, [this](net::Frame frame) { send(std::move(frame)); }) {
   blobs_ = net::BlobExchange::create(loop_, *channel_, [this](const wire::Digest& digest) {
     return find_blob(engine_, id_, digest);
   });
@@ -44,6 +45,7 @@ net::Task<void> HostSession::run() {
   channel_->close();
   outgoing_.close();
   blobs_->shut_down();
+  meter_.close();
   if (id_ != 0) {
     engine_.host_left(id_, this);
   }
@@ -103,6 +105,11 @@ Result<void> HostSession::handle(net::Frame frame) {
     case wire::FrameType::kHeartbeat: {
       GOBLIN_TRY(const wire::Heartbeat message, wire::decode_heartbeat(frame.message));
       engine_.heartbeat(id_, message);
+      return {};
+    }
+    case wire::FrameType::kLinkEcho: {
+      GOBLIN_TRY(const wire::LinkEcho echo, wire::decode_link_echo(frame.message));
+      meter_.on(echo, frame.payload.size());
       return {};
     }
     case wire::FrameType::kBlobGet:

@@ -6,6 +6,7 @@
 
 #include "core/net/blobs.hpp"
 #include "hosts/lab/engine.hpp"
+#include "hosts/lab/link_meter.hpp"
 #include "hosts/lab/paced.hpp"
 
 namespace goblin::lab {
@@ -25,6 +26,7 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
   void send(net::Frame frame) override { outgoing_.push(std::move(frame)); }
   net::Task<Result<std::uint64_t>> fetch(wire::Digest digest,
                                          std::shared_ptr<SlotSink> sink) override;
+  net::Task<Result<LinkMeasure>> measure_link() override { return meter_.measure(); }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return channel_->bytes_sent(); }
   [[nodiscard]] std::uint64_t bytes_received() const override { return channel_->bytes_received(); }
 
@@ -45,6 +47,7 @@ class HostSession final : public HostPort, public std::enable_shared_from_this<H
   scheduler::HostId id_ = 0;  ///< 0 before the first offer
   bool gone_ = false;
   Paced<wire::HostOffer> offer_;
+  LinkMeter meter_;
 };
 
 }  // namespace goblin::lab

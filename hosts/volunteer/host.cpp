@@ -15,6 +15,7 @@
 #include "hosts/link/ready_line.hpp"
 #include "hosts/volunteer/lab_connection.hpp"
 #include "hosts/volunteer/lease_math.hpp"
+#include "hosts/volunteer/own_speed.hpp"
 
 namespace goblin::volunteer {
 namespace {
@@ -162,6 +163,8 @@ class Host {
     capacity.cache_bytes = cache_empty_ || !watch_->trouble().empty() ? 0 : config_.cache_bytes;
     capacity.abi_major = GOBLIN_ABI_MAJOR;
     capacity.abi_minor = GOBLIN_ABI_MINOR;
+    capacity.flops_f32 = own_speed_.f32 * config_.cpu_fraction;
+    capacity.flops_f64 = own_speed_.f64 * config_.cpu_fraction;
     return capacity;
   }
 
@@ -412,6 +415,7 @@ class Host {
   }
 
   const HostConfig& config_;
+  const OwnSpeed own_speed_ = measure_own_speed(config_.threads);
   net::Loop& loop_;
   log::Logger logger_;
   std::shared_ptr<const net::Identity> identity_;

@@ -26,6 +26,7 @@ LabConnection::LabConnection(net::Loop& loop, const HostConfig& config, Work& wo
       assignment_(std::move(assignment)),
       offer_(std::move(offer)),
       logger_(std::move(logger)),
+      link_answers_(loop),
       until_(loop.now() + net::Milliseconds(assignment_.lease_ms)),
       stop_(loop) {}
 
@@ -153,6 +154,13 @@ Result<void> LabConnection::handle(net::Frame frame) {
     case wire::FrameType::kStanding: {
       GOBLIN_TRY(standing_, wire::decode_standing(frame.message));
       logger_.warn("lab node " + pin().hex().substr(0, 16) + ": " + standing_text(standing_));
+      return {};
+    }
+    case wire::FrameType::kLinkProbe: {
+      GOBLIN_TRY(const wire::LinkProbe probe, wire::decode_link_probe(frame.message));
+      for (net::Frame& answer : link_answers_.on(probe, frame.payload.size())) {
+        send(std::move(answer));
+      }
       return {};
     }
     case wire::FrameType::kBlobGet:

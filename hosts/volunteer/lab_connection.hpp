@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "core/net/blobs.hpp"
+#include "hosts/volunteer/link_answers.hpp"
 #include "hosts/volunteer/work.hpp"
 
 namespace goblin::volunteer {
@@ -63,6 +64,7 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   std::function<wire::HostOffer()> offer_;
   log::Logger logger_;
   wire::Standing standing_;
+  LinkAnswers link_answers_;
   net::TimePoint until_;
   std::shared_ptr<net::Channel> channel_;
   std::shared_ptr<net::BlobExchange> exchange_;  ///< refers to channel_

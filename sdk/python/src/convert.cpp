@@ -178,6 +178,29 @@ py::dict convert(const wire::Estimated& estimated) {
   out["flops"] = estimated.flops;
   out["bytes"] = estimated.bytes;
   out["min_task_bytes"] = estimated.min_task_bytes;
+  if (!estimated.forecast) {
+    return out;
+  }
+  out["seconds"] = estimated.seconds;
+  out["bound"] = static_cast<int>(estimated.bound);
+  out["hosts_speed_s"] = estimated.hosts_speed_s;
+  out["lab_link_s"] = estimated.lab_link_s;
+  out["host_link_s"] = estimated.host_link_s;
+  out["bytes_to_hosts"] = estimated.bytes_to_hosts;
+  out["bytes_from_hosts"] = estimated.bytes_from_hosts;
+  out["flops_computed"] = estimated.flops_computed;
+  out["flops_per_s"] = estimated.flops_per_s;
+  out["lab_to_hosts"] = estimated.lab_to_hosts;
+  out["lab_from_hosts"] = estimated.lab_from_hosts;
+  out["slowest_to_host"] = estimated.slowest_to_host;
+  out["slowest_from_host"] = estimated.slowest_from_host;
+  out["longest_rtt_s"] = estimated.longest_rtt_s;
+  out["hosts"] = estimated.hosts;
+  out["starts"] = estimated.starts;
+  out["planned_share"] = estimated.planned_share;
+  out["speeds_assumed"] = estimated.speeds_assumed;
+  out["jobs_beside"] = estimated.jobs_beside;
+  out["remaining"] = estimated.remaining;
   return out;
 }
 
@@ -289,6 +312,7 @@ wire::Submit submit_from(const py::dict& request) {
   submit.replicas = field<std::uint32_t>(request, "replicas");
   submit.weight = field<std::uint32_t>(request, "weight");
   submit.dry_run = field<bool>(request, "dry_run");
+  submit.forecast = field<bool>(request, "forecast");
   return submit;
 }
 

@@ -278,6 +278,10 @@ PYBIND11_MODULE(_core, m) {
            [](Client& c, std::uint64_t job) {
              return gc::to_python(*gc::ask(c, wire::ExplainJob{job}).body);
            })
+      .def("estimate",
+           [](Client& c, std::uint64_t job) {
+             return gc::to_python(*gc::ask(c, wire::EstimateJob{job}).body);
+           })
       .def("result",
            [](Client& c, std::uint64_t job) {
              gc::Answer answer = gc::ask(c, wire::GetResult{job});

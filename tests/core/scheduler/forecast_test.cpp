@@ -71,7 +71,7 @@ TEST(FairRates, ShareWhatIsLeft) {
 TEST(Forecast, HostsSpeedBounds) {
   const auto told = forecast({}, hosts(4, host(1e9)), kFree, job(400, 1e8, 1000, 1000));
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(told->bound, Bound::kHostsSpeed);
+  EXPECT_EQ(told->bound, wire::Bound::kHostsSpeed);
   EXPECT_THAT(told->hosts_speed_s, DoubleNear(10, 1e-6));
   EXPECT_THAT(told->seconds, DoubleNear(10, 0.3));
   EXPECT_EQ(told->starts, 400u);
@@ -93,7 +93,7 @@ TEST(Forecast, ASlowHostLinkBounds) {
   std::vector<ForecastHost> all = hosts(1, host(1e12, {1e6, 1e6}, 0.1));
   const auto told = forecast({}, all, kFree, job(20, 1e6, 500'000, 1000));
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(told->bound, Bound::kHostLink);
+  EXPECT_EQ(told->bound, wire::Bound::kHostLink);
   EXPECT_THAT(told->host_link_s, DoubleNear(10, 1e-3));
   EXPECT_THAT(told->seconds, DoubleNear(10.3, 0.2)) << "the latency comes on top";
 }
@@ -102,7 +102,7 @@ TEST(Forecast, ResultsComeBackOverALinkOfTheirOwn) {
   const auto told =
       forecast({}, hosts(1, host(1e12, {1e6, 1e5})), kFree, job(20, 1e6, 50'000, 50'000));
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(told->bound, Bound::kHostLink);
+  EXPECT_EQ(told->bound, wire::Bound::kHostLink);
   EXPECT_THAT(told->host_link_s, DoubleNear(10, 1e-3));
   EXPECT_THAT(told->seconds, DoubleNear(10, 0.3));
 }
@@ -111,7 +111,7 @@ TEST(Forecast, TheLabsLinkBounds) {
   const auto told = forecast({}, hosts(8, host(1e12, {1e6, 1e6})), {2e6, 2e6},
                              job(80, 1e6, 250'000, 1000));
   ASSERT_TRUE(told) << told.error().message;
-  EXPECT_EQ(told->bound, Bound::kLabLink);
+  EXPECT_EQ(told->bound, wire::Bound::kLabLink);
   EXPECT_THAT(told->lab_link_s, DoubleNear(10, 1e-3));
   EXPECT_THAT(told->seconds, DoubleNear(10, 0.5));
 }

@@ -69,6 +69,8 @@ TEST(Privacy, MessagesAboutWorkHoldNumbersOnly) {
   expect_numbers_only<schema::Heartbeat>("Heartbeat");
   expect_numbers_only<schema::ReleaseResults>("ReleaseResults");
   expect_numbers_only<schema::Standing>("Standing");
+  expect_numbers_only<schema::LinkProbe>("LinkProbe");
+  expect_numbers_only<schema::LinkEcho>("LinkEcho");
   expect_numbers_only<schema::HostOffer>("HostOffer");
 }
 

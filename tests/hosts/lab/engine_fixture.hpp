@@ -88,6 +88,7 @@ class FakeHost final : public HostPort {
     GOBLIN_CO_TRY_VOID(sink->write(0, found->second));
     co_return found->second.size();
   }
+  net::Task<Result<LinkMeasure>> measure_link() override { co_return link; }
   [[nodiscard]] std::uint64_t bytes_sent() const override { return 0; }
   [[nodiscard]] std::uint64_t bytes_received() const override { return 0; }
 
@@ -99,6 +100,7 @@ class FakeHost final : public HostPort {
   std::vector<wire::Lease> leases;
   std::vector<std::uint64_t> cancelled, released;
   std::map<wire::Digest, wire::Bytes> held;
+  LinkMeasure link{0.001, 1e9, 1e9};
   scheduler::HostId id = 0;
   /// Unless null, the host sends `sends` bytes of a result and nothing more until this is null.
   net::Loop* loop = nullptr;

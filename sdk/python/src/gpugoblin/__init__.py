@@ -22,6 +22,7 @@ from gpugoblin._errors import (
     UnavailableError,
     UnsupportedError,
 )
+from gpugoblin._estimate import Estimate
 from gpugoblin._files import RawFile
 from gpugoblin._job import Job
 from gpugoblin._lab import Lab
@@ -45,6 +46,7 @@ __all__ = [
     "CorruptError",
     "Cost",
     "DTypeError",
+    "Estimate",
     "ExhaustedError",
     "Explanation",
     "GoblinError",

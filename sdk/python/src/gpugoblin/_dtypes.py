@@ -30,6 +30,7 @@ NAMES = {
     15: "c128",
 }
 NUMBERS = {name: number for number, name in NAMES.items()}
+WIDE = frozenset({13, 15})  # computed with f64
 _NUMPY: dict[int, np.dtype[Any]] = {
     number: np.dtype(name)
     for number, name in {

@@ -23,6 +23,7 @@ from gpugoblin._errors import (
     UnavailableError,
     failed,
 )
+from gpugoblin._estimate import Estimate, own_seconds
 from gpugoblin._progress import Show, bar, words
 from gpugoblin._records import STATES, Cost, Explanation, Progress
 
@@ -100,6 +101,21 @@ class Job:
     def explain(self) -> Explanation:
         """Which hosts computed it, how it was checked, what was refused and why; why it waits."""
         return Explanation.of(self._client.explain(self.number))
+
+    def estimate(self) -> Estimate:
+        """How long what is left of it will take, with the hosts and links of now.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It has ended.
+        UnavailableError
+            No host is connected that could compute it.
+        """
+        told = self._client.estimate(self.number)
+        wide = any(_dtypes.NUMBERS[output["dtype"]] in _dtypes.WIDE for output in told["outputs"])
+        left = told["flops"] * told["remaining"]
+        return Estimate.of(told, own_seconds(left, wide=wide))
 
     def cancel(self) -> None:
         """Ends it; nothing happens when it has ended already."""

@@ -9,15 +9,15 @@ import os
 import secrets
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self, overload
 
 import numpy.typing as npt
 
-from gpugoblin import _check, _core, _outputs, _overlap, _submission
-from gpugoblin._arrays import Operand, is_number, operand, parameter
+from gpugoblin import _check, _core, _dtypes, _outputs, _overlap, _sending, _submission
+from gpugoblin._arrays import is_number, operand, parameter
 from gpugoblin._errors import (
     ArgumentTypeError,
     DTypeError,
@@ -28,12 +28,12 @@ from gpugoblin._errors import (
     TimeoutError,
     UnavailableError,
 )
+from gpugoblin._estimate import Estimate, own_seconds
 from gpugoblin._job import Job
 from gpugoblin._records import HostInfo, KindInfo
 
 # Below this, one submission that may fail is cheaper than asking for the shapes first.
 _CHECK_FIRST = 1 << 20
-_ATTEMPTS = 20
 
 _open_labs: weakref.WeakSet[Lab] = weakref.WeakSet()
 # What a forked child inherits of its parent's connections: never used, never destroyed.
@@ -81,6 +81,7 @@ class Lab:
         progress: bool = True,
         timeout: float | None = None,
         weight: int = 1,
+        dry_run: bool = False,
     ) -> Any:
         """The matrix product of `a` and `b` with NumPy's `matmul` semantics, every tile checked.
 
@@ -111,6 +112,8 @@ class Lab:
             Seconds after which the job is cancelled; for ever by default.
         weight : int
             Share beside other jobs, 1 to 1000: twice the weight gets twice the hosts' time.
+        dry_run : bool
+            Compute nothing, and say how long it would take: an `Estimate`.
 
         Returns
         -------
@@ -142,9 +145,10 @@ class Lab:
         args: dict[str, Any] = {"a": a, "b": b}
         if out_dtype is not None:
             args["out_dtype"] = _submission.dtype_number("out_dtype", out_dtype)
-        job = self.submit(
-            "matmul", policy=policy, replicas=replicas, weight=weight, out=out, args=args
-        )
+        how: dict[str, Any] = {"policy": policy, "replicas": replicas, "weight": weight}
+        if _check.flag("dry_run", dry_run):
+            return self.submit("matmul", out=out, args=args, dry_run=True, **how)
+        job = self.submit("matmul", out=out, args=args, **how)
         try:
             result = job.result(timeout, progress=progress)
         except KeyboardInterrupt:
@@ -161,6 +165,7 @@ class Lab:
             job.forget()
         return result
 
+    @overload
     def submit(
         self,
         kind: str,
@@ -170,8 +175,36 @@ class Lab:
         weight: int = 1,
         out: Any = None,
         args: Mapping[str, Any] | None = None,
+        dry_run: Literal[False] = False,
         **arrays_and_numbers: Any,
-    ) -> Job:
+    ) -> Job: ...
+
+    @overload
+    def submit(
+        self,
+        kind: str,
+        *,
+        policy: str | None = None,
+        replicas: int | None = None,
+        weight: int = 1,
+        out: Any = None,
+        args: Mapping[str, Any] | None = None,
+        dry_run: Literal[True],
+        **arrays_and_numbers: Any,
+    ) -> Estimate: ...
+
+    def submit(
+        self,
+        kind: str,
+        *,
+        policy: str | None = None,
+        replicas: int | None = None,
+        weight: int = 1,
+        out: Any = None,
+        args: Mapping[str, Any] | None = None,
+        dry_run: bool = False,
+        **arrays_and_numbers: Any,
+    ) -> Job | Estimate:
         """Submits a computation and answers at once.
 
         Parameters
@@ -184,6 +217,9 @@ class Lab:
             As in `matmul`; a mapping from names to places for kinds with several outputs.
         args : mapping, optional
             Arguments whose names are taken here, such as "policy".
+        dry_run : bool
+            Check the arguments, compute nothing, send no data, and say how long it would take.
+            Measures the links to the hosts, with some MiB each, unless that was done a minute ago.
         **arrays_and_numbers
             The kind's arguments by name. Python's and NumPy's numbers are numbers; a dtype or its
             name is one for an argument whose name ends so (``out_dtype="f32"``); all else is an
@@ -191,7 +227,7 @@ class Lab:
 
         Returns
         -------
-        Job
+        Job, or Estimate with ``dry_run=True``
             Arrays in memory were copied; files are read while it runs, so leave them as they are.
 
         Raises
@@ -199,18 +235,22 @@ class Lab:
         InvalidArgumentError, DTypeError, NotFoundError
             Names the argument, its value and what to do. Sizes are checked before anything large
             is copied.
+        UnavailableError
+            With ``dry_run=True`` where no connected host can compute it; says why.
 
         Examples
         --------
+        >>> print(lab.submit("matmul", a=a, b=b, dry_run=True))
         >>> job = lab.submit("matmul", a=a, b=b, out_dtype="f32", out="c.npy")
         >>> c = job.result(timeout=3600, progress=True)
         """
         _check.text("kind", kind, 'its name, such as "matmul" or "matmul/1"')
         policy_number, count = _submission.check_policy(policy, replicas)
         share = _submission.check_weight(weight)
+        dry = _check.flag("dry_run", dry_run)
         named = _submission.arguments(args, arrays_and_numbers)
         try:
-            return self._submit(kind, named, (policy_number, count, share), out)
+            return self._submit(kind, named, (policy_number, count, share), out, dry_run=dry)
         except (InvalidArgumentError, NotFoundError):
             # A misspelt name explains more than what its value, taken for an array, is refused for.
             known = self._kind_of(kind)
@@ -222,8 +262,14 @@ class Lab:
             raise
 
     def _submit(
-        self, kind: str, given: Mapping[str, Any], how: tuple[int, int, int], out: Any
-    ) -> Job:
+        self,
+        kind: str,
+        given: Mapping[str, Any],
+        how: tuple[int, int, int],
+        out: Any,
+        *,
+        dry_run: bool,
+    ) -> Job | Estimate:
         named = _submission.with_dtypes(given)
         policy_number, count, share = how
         operands = [operand(n, v) for n, v in named.items() if not is_number(v)]
@@ -245,7 +291,13 @@ class Lab:
             "replicas": count,
             "weight": share,
             "dry_run": False,
+            "forecast": False,
         }
+        if dry_run:
+            told = self._client.submit({**request, "dry_run": True, "forecast": True}, [], 0)
+            _submission.plan_outputs(told["outputs"], out, operands)
+            wide = any(op.dtype in _dtypes.WIDE for op in operands)
+            return Estimate.of(told, own_seconds(told["flops"], wide=wide))
         targets: dict[str, _outputs.Target] = {}
         if out is not None or sum(op.copied_bytes for op in operands) > _CHECK_FIRST:
             estimate = self._client.submit({**request, "dry_run": True}, [], 0)
@@ -256,7 +308,9 @@ class Lab:
         try:
             for target in targets.values():
                 target.make()
-            status = self._send(request, operands, targets)
+            status = _sending.send(
+                self._client, request, operands, targets, is_local=self._is_local
+            )
             for target in targets.values():
                 target.settle()
             return Job(self, status, targets, claim)
@@ -337,74 +391,6 @@ class Lab:
         return f"<Lab {self._address}{' (closed)' if self._closed else ''}>"
 
     # ---- inside ----
-
-    def _send(
-        self,
-        request: dict[str, Any],
-        operands: Sequence[Operand],
-        targets: Mapping[str, _outputs.Target],
-    ) -> dict[str, Any]:
-        """Submits; again with the same token, thus the same job, when the lab node went away."""
-        attempt = 0
-        while True:
-            try:
-                if self._is_local:
-                    return self._send_local(request, operands, targets)
-                return self._send_remote(request, operands)
-            except UnavailableError as error:
-                attempt += 1
-                if not error.lost or attempt == _ATTEMPTS:
-                    raise
-
-    def _send_local(
-        self,
-        request: dict[str, Any],
-        operands: Sequence[Operand],
-        targets: Mapping[str, _outputs.Target],
-    ) -> dict[str, Any]:
-        files = [(op.file.path, False) for op in operands if op.file is not None]
-        places = [t for t in targets.values() if t.file is not None]
-        inputs: list[dict[str, Any]] = []
-        stages: dict[tuple[int, int, str], int] = {}
-        epochs: set[int] = set()
-        fd_index = 0
-        for op in operands:
-            if op.file is not None:
-                inputs.append(_submission.wire_input(op, _submission.FILE, fd_index=fd_index))
-                fd_index += 1
-                continue
-            source = op.source
-            assert source is not None
-            key = (source.__array_interface__["data"][0], op.copied_bytes, str(source.strides))
-            if key not in stages:
-                stages[key], fd, epoch = self._client.stage(op.copied_bytes)
-                epochs.add(epoch)
-                try:
-                    op.write_to(fd)
-                finally:
-                    os.close(fd)
-            inputs.append(_submission.wire_input(op, _submission.STAGED, stage=stages[key]))
-        outputs = [t.wire(fd_index + i) for i, t in enumerate(places)]
-        if len(epochs) > 1:
-            # What was staged before the connection broke went with it.
-            error = UnavailableError("the connection to the lab node broke between two arrays")
-            error.lost = True
-            raise error
-        with _outputs.opened(files + [(t.path, True) for t in places]) as fds:
-            body = {**request, "inputs": inputs, "outputs": outputs}
-            return self._client.submit(body, fds, max(epochs, default=0))
-
-    def _send_remote(self, request: dict[str, Any], operands: Sequence[Operand]) -> dict[str, Any]:
-        digests: list[bytes] = []
-        inputs = []
-        try:
-            for op in operands:
-                digests.append(self._client.serve(_submission.bytes_of(op)))
-                inputs.append(_submission.wire_input(op, _submission.BLOB, digest=digests[-1]))
-            return self._client.submit({**request, "inputs": inputs}, [], 0)
-        finally:
-            for digest in digests:
-                self._client.unserve(digest)
 
     def _kind_of(self, kind: str) -> KindInfo | None:
         """What a kind takes; None if there is none of that name, or nobody can tell."""
