@@ -109,7 +109,7 @@ Result<void> HostSession::handle(net::Frame frame) {
     }
     case wire::FrameType::kLinkEcho: {
       GOBLIN_TRY(const wire::LinkEcho echo, wire::decode_link_echo(frame.message));
-      meter_.on(echo, frame.payload.size());
+      meter_.on(echo, channel_->bytes_received());
       return {};
     }
     case wire::FrameType::kBlobGet:

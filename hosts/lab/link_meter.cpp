@@ -10,7 +10,7 @@ constexpr net::Milliseconds kAnswer{30'000};
 constexpr int kRoundTrips = 3;
 constexpr std::uint32_t kFrames = 16;
 /// A measurement that was over so soon is repeated with more.
-constexpr double kLeastSeconds = 0.02;
+constexpr double kLeastSeconds = 0.05;
 
 double seconds(net::TimePoint from, net::TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
@@ -83,17 +83,16 @@ void LinkMeter::close() {
   done_.set();
 }
 
-void LinkMeter::on(const wire::LinkEcho& echo, std::size_t payload_bytes) {
+void LinkMeter::on(const wire::LinkEcho& echo, std::uint64_t received) {
   if (echo.number != number_ || done_.is_set()) {
     return;
   }
   last_ = loop_.now();
   if (echo.index <= count_ / 2) {
     middle_ = last_;
-    bytes_ = 0;
-  } else {
-    bytes_ += payload_bytes;
+    at_middle_ = received;
   }
+  bytes_ = received - at_middle_;
   if (echo.index + 1 >= count_) {
     echo_ = echo;
     done_.set();

@@ -23,7 +23,8 @@ class LinkMeter {
   /// Moves some 0.5 to 2 MiB each way. kUnavailable: the host does not answer in time, or another
   /// measurement is under way.
   net::Task<Result<LinkMeasure>> measure();
-  void on(const wire::LinkEcho& echo, std::size_t payload_bytes);
+  /// `received`: bytes of the connection so far, those of frames that are not complete among them.
+  void on(const wire::LinkEcho& echo, std::uint64_t received);
   /// The connection is gone: nobody will answer.
   void close();
 
@@ -37,7 +38,7 @@ class LinkMeter {
   std::uint32_t number_ = 0, count_ = 0;
   net::Event done_;
   net::TimePoint middle_, last_;
-  std::uint64_t bytes_ = 0;  ///< of answers, after the one in the middle
+  std::uint64_t at_middle_ = 0, bytes_ = 0;  ///< received, and since the one in the middle
   wire::LinkEcho echo_;      ///< the last one
 };
 

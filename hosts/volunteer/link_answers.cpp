@@ -10,16 +10,15 @@ constexpr std::uint64_t kMostAMinute = 16u << 20;
 
 }  // namespace
 
-std::vector<net::Frame> LinkAnswers::on(const wire::LinkProbe& probe, std::size_t payload_bytes) {
+std::vector<net::Frame> LinkAnswers::on(const wire::LinkProbe& probe, std::size_t payload_bytes,
+                                        std::uint64_t received) {
   const auto now = loop_.now();
   // Whatever lies before the middle, the beginning of a TCP connection's ramp among it, is no part
   // of the measurement.
   if (probe.number != number_ || probe.index <= probe.count / 2) {
     number_ = probe.number;
     middle_ = now;
-    bytes_ = 0;
-  } else {
-    bytes_ += payload_bytes;
+    received_ = received;
   }
   std::vector<net::Frame> answers;
   if (probe.index + 1 < probe.count) {
@@ -32,7 +31,7 @@ std::vector<net::Frame> LinkAnswers::on(const wire::LinkProbe& probe, std::size_
   wire::LinkEcho echo;
   echo.number = probe.number;
   echo.count = probe.answers;
-  echo.bytes = bytes_;
+  echo.bytes = received - received_;
   echo.micros = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(now - middle_).count());
   const std::uint64_t wanted = payload_bytes * probe.answers;

@@ -26,6 +26,8 @@ Address = tuple[str, int]
 
 PIECE: Final = 16 << 10  # bytes that pass as one
 QUEUE_S: Final = 0.02  # what waits before a link, in seconds of it
+AT_ONCE_S: Final = 0.001  # what came so soon had been there
+LATE_S: Final = 0.2  # how late this process may be without slowing a link
 SOCKET_BUFFER: Final = 128 << 10  # so that the kernel's own queues add little
 
 
@@ -119,6 +121,8 @@ class Relay:
         )
         self._loop.run_forever()
         server.close()
+        # Streams report their own cancellation as an error.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
         for task in [*self._tasks, *asyncio.all_tasks(self._loop)]:
             task.cancel()
         self._loop.run_until_complete(asyncio.sleep(0))
@@ -134,6 +138,8 @@ class Relay:
             await asyncio.sleep(spec.rtt_s)  # the handshake of TCP
             await self._loop.sock_connect(there, self._target)
             far, forth = await asyncio.open_connection(sock=there, limit=PIECE)
+            for end in (back, forth):  # asyncio does not where a socket names no protocol
+                end.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError:
             back.close()
             return
@@ -179,10 +185,15 @@ class Relay:
 
         delivering = self._loop.create_task(deliver())
         try:
+            asked = free = self._loop.time()  # when the first link had sent what came before
             while data := await source.read(PIECE):
-                left = self._loop.time()
+                left = now = self._loop.time()
+                if now - asked < AT_ONCE_S:
+                    # It had been waiting: that this process was late is no fault of the link.
+                    left = min(now, max(free, now - LATE_S))
                 for link in links:
                     left = link.send(len(data), left)
+                    free = left if link is links[0] else free
                 if to_target:
                     self.bytes_to_target += len(data)
                 else:
@@ -192,6 +203,7 @@ class Relay:
                 await asyncio.sleep(left - self._loop.time() - QUEUE_S)
                 if delivering.done():
                     break
+                asked = self._loop.time()
         except OSError:
             pass
         finally:
