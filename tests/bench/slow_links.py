@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
+"""A product over links like those of volunteers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from benchlib import Context, Record
+
+NAME = "slow-links"
+DOC = """Time of a product over slow links, over the least that its bytes and operations take.
+Two one-thread hosts of 96 MiB; between them and the lab node a process that passes bytes on at a
+rate and half a round trip late, in each direction; every host has a link of that rate, the lab
+node has one that all share. The least is the formula's T: the larger of the hosts' computing time,
+halved, of all bytes that the lab node sent (or received, which is less) at its rate, and of those
+of one host at its own. Bytes are those that were really moved, with headers. T leaves out that
+nothing is computed before the first inputs came, nor sent back before that, and the round trips."""
+GOAL = "at most 1.10"
+
+HERE = Path(__file__).resolve().parent
+SIZES = {10: 3072, 50: 4096, 100: 6144}
+
+
+def run(ctx: Context) -> list[Record]:
+    """A network for each pair of rate and round trip."""
+    cases = [(rate, n, rtt) for rate, n in SIZES.items() for rtt in (20, 100, 200)]
+    records = []
+    for rate, n, rtt in [(100, 1024, 20)] if ctx.quick else cases:
+        found = ctx.run_program(
+            Path(sys.executable), str(HERE / "_links.py"), str(n), str(rate), str(rtt), threads=1
+        )
+        records.append(
+            ctx.record(
+                f"{rate} Mbit/s, {rtt} ms, f32, n = {n}",
+                found["ratio"],
+                "times",
+                higher_is_better=False,
+                threads=2,
+            )
+        )
+    return records
