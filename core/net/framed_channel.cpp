@@ -29,9 +29,11 @@ struct Queued {
 /// Pieces of blobs fill the queue for seconds where a link is slow; what is no piece goes ahead of
 /// them, or results would not be asked for, nor tasks leased, meanwhile. A blob's own end stays
 /// behind its pieces, and a farewell behind all.
+bool gives_way(wire::FrameType type) {
+  return type == wire::FrameType::kBlobData || type == wire::FrameType::kBlobCancel;
+}
 bool goes_ahead(wire::FrameType type) {
-  return type != wire::FrameType::kBlobData && type != wire::FrameType::kBlobCancel &&
-         type != wire::FrameType::kGoodbye;
+  return !gives_way(type) && type != wire::FrameType::kGoodbye;
 }
 
 std::uint64_t at_rate_ms(std::uint64_t bytes, std::uint32_t bytes_per_s) {
@@ -185,7 +187,7 @@ class Core : public std::enable_shared_from_this<Core> {
     if (goes_ahead(entry.frame.type)) {
       queued_ahead_ += entry.size();
       while (place != queue_.begin() && std::prev(place)->sent == 0 &&
-             std::prev(place)->frame.type == wire::FrameType::kBlobData) {
+             gives_way(std::prev(place)->frame.type)) {
         --place;
       }
     }

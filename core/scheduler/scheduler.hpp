@@ -37,8 +37,7 @@ using Micros = std::uint64_t;  ///< time on the caller's monotonic clock
 
 struct Config {
   std::uint32_t placement_window = 64;  ///< ready tasks compared for a free slot
-  std::uint32_t ready_per_host = 16;    ///< tasks kept planned per host, at least: so each finds some near
-                                        ///< those that it did
+  std::uint32_t ready_per_host = 4;     ///< tasks kept planned per host, at least
   std::uint32_t max_ready = 4096;       ///< and at most in all, per job
   Micros queue_target = 250'000;        ///< work queued at a host: so long, or two tasks
   double straggler_factor = 2.0;        ///< second start when so many times slower than expected

@@ -123,7 +123,7 @@ def pairs(by_host: dict[int, int]) -> list[str]:
 
 
 def churn(program: str, plugin: str, hosts: int, tasks: int, seed: int) -> dict[str, float]:
-    """A job's time over the least that any schedule needs, and how many of its results are wrong."""
+    """A job's time over the least that any schedule needs; how many of its results are wrong."""
     draw = random.Random(seed + 1)
     durations = [round(TASK_MS * draw.uniform(0.5, 1.5)) for _ in range(tasks)]
     work = float(sum(durations))
@@ -160,10 +160,14 @@ def main(words: list[str]) -> None:
     """Reads the command line."""
     pin_to_two()
     program, plugin, what, *numbers = words
-    runs = {"many-hosts": many_hosts, "churn": churn}
-    if what not in runs:
+    amounts = [int(number) for number in numbers]
+    if what == "many-hosts":
+        answer = many_hosts(program, plugin, amounts[0], amounts[1])
+    elif what == "churn":
+        answer = churn(program, plugin, amounts[0], amounts[1], amounts[2])
+    else:
         sys.exit(f"_crowd.py: no measurement {what!r}")
-    json.dump(runs[what](program, plugin, *map(int, numbers)), sys.stdout)
+    json.dump(answer, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,12 @@ def run(ctx: Context) -> list[Record]:
     for memory in (96, 256) if ctx.quick else (96, 128, 256, 1024):
         words = ["x".join(map(str, shape)) for shape in shapes.values()]
         found = ctx.run_program(
-            Path(sys.executable), str(HERE / "_bytes.py"), str(HOSTS), str(memory), *words, threads=1
+            Path(sys.executable),
+            str(HERE / "_bytes.py"),
+            str(HOSTS),
+            str(memory),
+            *words,
+            threads=1,
         )
         for (name, (m, k, n)), word in zip(shapes.items(), words, strict=True):
             ratio = found[word]["wire"] / found[word]["least"]
