@@ -23,7 +23,7 @@ def least_bytes(m: int, k: int, n: int, hosts: int, item: int = 4) -> float:
     as much and keeps whatever it once received.
 
     A host that computes V = mnk/P terms touches at least x elements of A, y of B and z of C with
-    x·y·z ≥ V² (Loomis and Whitney 1949; Irony, Toledo and Tiskin 2004). No operand is touched beyond
+    x·y·z ≥ V² (Loomis and Whitney 1949; Irony, Toledo and Tiskin 2004). None is touched beyond
     its size, nor for fewer than V terms over the extent that it lacks: the least x + y + z within
     these limits, P times. And each operand and the result travel once at least.
     """
