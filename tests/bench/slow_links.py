@@ -16,7 +16,12 @@ node one that all share. The least is the formula's T: the larger of the hosts' 
 halved, of the bytes that the lab node has to send at its rate (each host gets half of one operand
 and all of the other; results are less, and go the other way), and of one host's at its own. T
 leaves out that nothing is computed before the first inputs came nor sent back before that, and the
-round trips."""
+round trips.
+
+What is lost, at 100 Mbit/s: a panel that comes lets two tasks run at once, then the host's queue of
+two is empty and its link rests until it has others; and the last tiles come back when nothing is
+sent any more. Queues of four kept the link busy, but idle hosts then began tasks of others at the
+end and had panels sent twice. Plans do not know how fast links are: smaller tiles would end sooner."""
 GOAL = "at most 1.10"
 
 HERE = Path(__file__).resolve().parent
