@@ -26,9 +26,8 @@ struct Queued {
   }
 };
 
-/// Pieces of blobs fill the queue for seconds where a link is slow; what is no piece goes ahead of
-/// them, or results would not be asked for, nor tasks leased, meanwhile. A blob's own end stays
-/// behind its pieces, and a farewell behind all.
+/// Pieces of blobs fill the queue for seconds where a link is slow: the rest goes ahead, or no task
+/// would be leased meanwhile. A blob's end stays behind its pieces, a farewell behind all.
 bool gives_way(wire::FrameType type) {
   return type == wire::FrameType::kBlobData || type == wire::FrameType::kBlobCancel;
 }
@@ -402,8 +401,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   std::deque<Queued> queue_;
   std::size_t queued_ = 0;
-  std::size_t queued_ahead_ =
-      0;  ///< of it, frames that go ahead, whole until their last byte leaves
+  std::size_t queued_ahead_ = 0;  ///< of frames that go ahead
   std::uint64_t sent_ = 0;
   bool blocked_ = false;
   bool flush_posted_ = false;

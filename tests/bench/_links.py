@@ -27,12 +27,14 @@ LAB, RELAY = "127.0.0.1", "127.0.0.2"
 @contextmanager
 def relay(port: int, bits: float, round_trip_ms: float) -> Iterator[None]:
     """The relay's process."""
-    script = str(Path(__file__).with_name("_relay.py"))
-    words = [sys.executable, script, RELAY, str(port), LAB, str(bits), str(round_trip_ms)]
+    script = Path(__file__).resolve().parents[1] / "testing" / "relay.py"
+    mbits = str(bits / 1e6)
+    words = [sys.executable, str(script), f"{RELAY}:{port}", f"{LAB}:{port}"]
+    words += ["--mbits", mbits, "--shared-mbits", mbits, "--rtt-ms", str(round_trip_ms)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            if process.stdout.readline() != "ready\n":
+            if process.stdout.readline() != f"{port}\n":
                 raise RuntimeError("the relay did not start")
             yield
         finally:

@@ -20,8 +20,8 @@ round trips.
 
 What is lost, at 100 Mbit/s: a panel that comes lets two tasks run at once, then the host's queue of
 two is empty and its link rests until it has others; and the last tiles come back when nothing is
-sent any more. Queues of four kept the link busy, but idle hosts then began tasks of others at the
-end and had panels sent twice. Plans do not know how fast links are: smaller tiles would end sooner."""
+sent any more. Queues of four kept the link busy, but idle hosts then began others' tasks at the
+end and had panels sent twice. Plans do not know links; smaller tiles would end sooner."""
 GOAL = "at most 1.10"
 
 HERE = Path(__file__).resolve().parent
