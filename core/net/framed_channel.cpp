@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <iterator>
 
 #include "core/net/frame_reader.hpp"
 
@@ -24,6 +25,15 @@ struct Queued {
     return header.size() + frame.message.size() + frame.payload.size();
   }
 };
+
+/// Pieces of blobs fill the queue for seconds where a link is slow: the rest goes ahead, or no task
+/// would be leased meanwhile. A blob's end stays behind its pieces, a farewell behind all.
+bool gives_way(wire::FrameType type) {
+  return type == wire::FrameType::kBlobData || type == wire::FrameType::kBlobCancel;
+}
+bool goes_ahead(wire::FrameType type) {
+  return !gives_way(type) && type != wire::FrameType::kGoodbye;
+}
 
 std::uint64_t at_rate_ms(std::uint64_t bytes, std::uint32_t bytes_per_s) {
   return bytes_per_s == 0 ? 0 : bytes * 1000 / bytes_per_s;
@@ -77,7 +87,7 @@ class Core : public std::enable_shared_from_this<Core> {
     watch_.reset();
     stream_->say_goodbye();
     queue_.clear();
-    queued_ = 0;
+    queued_ = queued_ahead_ = 0;
     drained_.set();
     stream_.reset();
     place_.reset();
@@ -172,7 +182,15 @@ class Core : public std::enable_shared_from_this<Core> {
         entry.header);
     entry.frame = std::move(frame);
     queued_ += entry.size();
-    queue_.push_back(std::move(entry));
+    auto place = queue_.end();
+    if (goes_ahead(entry.frame.type)) {
+      queued_ahead_ += entry.size();
+      while (place != queue_.begin() && std::prev(place)->sent == 0 &&
+             gives_way(std::prev(place)->frame.type)) {
+        --place;
+      }
+    }
+    queue_.insert(place, std::move(entry));
     if (blocked_) {
       return;
     }
@@ -191,6 +209,8 @@ class Core : public std::enable_shared_from_this<Core> {
     }
   }
   [[nodiscard]] bool over_limit() const { return queued_ > limits.send_queue_bytes; }
+  /// For a frame that goes ahead: only those like it are before it.
+  [[nodiscard]] bool over_limit_ahead() const { return queued_ahead_ > limits.send_queue_bytes; }
   Event& drained() { return drained_; }
   [[nodiscard]] Error send_error() const {
     return closed_ ? *closed_ : Error{Code::kUnavailable, write_error_};
@@ -268,7 +288,7 @@ class Core : public std::enable_shared_from_this<Core> {
     } else {
       stalled_since_.reset();
     }
-    if (!over_limit()) {
+    if (!over_limit() || !over_limit_ahead()) {
       drained_.set();
     }
   }
@@ -315,6 +335,9 @@ class Core : public std::enable_shared_from_this<Core> {
         if (front.frame.type == wire::FrameType::kPong) {
           pong_queued_ = false;
         }
+        if (goes_ahead(front.frame.type)) {
+          queued_ahead_ -= front.size();
+        }
         queue_.pop_front();
       }
     }
@@ -357,7 +380,7 @@ class Core : public std::enable_shared_from_this<Core> {
     write_failed_ = true;
     write_error_ = error.message;
     queue_.clear();
-    queued_ = 0;
+    queued_ = queued_ahead_ = 0;
     blocked_ = true;
     stalled_since_.reset();
     drained_.set();
@@ -378,6 +401,7 @@ class Core : public std::enable_shared_from_this<Core> {
 
   std::deque<Queued> queue_;
   std::size_t queued_ = 0;
+  std::size_t queued_ahead_ = 0;  ///< of frames that go ahead
   std::uint64_t sent_ = 0;
   bool blocked_ = false;
   bool flush_posted_ = false;
@@ -433,8 +457,9 @@ Task<Result<void>> send_frame(std::shared_ptr<Core> core, Frame frame) {
     co_return fail(core->send_error());
   }
   GOBLIN_CO_TRY_VOID(core->check(frame));
+  const bool ahead = goes_ahead(frame.type);
   core->enqueue(std::move(frame));
-  while (core->is_open() && core->over_limit()) {
+  while (core->is_open() && (ahead ? core->over_limit_ahead() : core->over_limit())) {
     core->drained().reset();
     co_await core->drained().wait();
   }

@@ -22,6 +22,10 @@ Task<Result<std::unique_ptr<Channel>>> secure(Loop& loop, UniqueFd socket, Socke
   // Small frames must not wait for the acknowledgement of earlier ones.
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  // Nor behind megabytes that the kernel holds for a slow link: what it has not sent waits with the
+  // channel, where urgent frames go ahead.
+  const int unsent = 256 << 10;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
   GOBLIN_CO_TRY(std::unique_ptr<TlsStream> stream,
                 TlsStream::create(std::move(socket), std::move(self), server, expected));
   GOBLIN_CO_TRY_VOID(co_await stream->handshake(reactor(loop), loop.now() + limit));

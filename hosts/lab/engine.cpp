@@ -196,7 +196,7 @@ void Engine::on(const scheduler::CancelLease& action) {
 
 void Engine::on(const scheduler::ReleaseResult& action) {
   const auto lease = leases_.find(action.lease);
-  if (lease == leases_.end() || !lease->second.forgotten) {
+  if (lease == leases_.end() || (!lease->second.forgotten && lease->second.host_keeps_bytes())) {
     outgoing_[action.host].release.leases.push_back(action.lease);
   }
   drop_lease(action.lease);
@@ -204,14 +204,11 @@ void Engine::on(const scheduler::ReleaseResult& action) {
 
 void Engine::on(const scheduler::ForgetBytes& action) {
   const auto lease = leases_.find(action.lease);
-  if (lease == leases_.end() || lease->second.forgotten) {
+  if (lease == leases_.end() || lease->second.forgotten || !lease->second.host_keeps_bytes()) {
     return;
   }
-  const auto& outputs = lease->second.result.outputs;
-  if (std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return !o.is_inline(); })) {
-    lease->second.forgotten = true;
-    outgoing_[action.host].release.leases.push_back(action.lease);
-  }
+  lease->second.forgotten = true;
+  outgoing_[action.host].release.leases.push_back(action.lease);
 }
 
 void Engine::on(const scheduler::Quarantine& action) {

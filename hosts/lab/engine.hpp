@@ -16,6 +16,7 @@
 //   engine_estimate.cpp how long a job will take
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -184,6 +185,12 @@ class Engine {
     bool malformed = false;  ///< outputs that are not what the task asks for
     bool forgotten = false;  ///< its host was told to let go of the bytes
     std::optional<Slot> slot;
+
+    /// Outputs that stand in the frame of the result are kept by nobody.
+    [[nodiscard]] bool host_keeps_bytes() const {
+      return !answered || std::any_of(result.outputs.begin(), result.outputs.end(),
+                                      [](const auto& output) { return !output.is_inline(); });
+    }
   };
   using LeaseMap = std::unordered_map<std::uint64_t, LeaseEntry>;
   using JobPtr = std::shared_ptr<Job>;

@@ -2,16 +2,30 @@
 #include "hosts/runner/plan.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <iterator>
 
 #include "core/wire/bounds.hpp"
-#include "hosts/runner/call.hpp"
 
 namespace goblin::runner {
 namespace {
 
-// Tasks of one answer: the largest tasks that copy_planned lets through still fit into a frame.
-constexpr std::uint64_t kMaxPlanned = 256;
+// Tasks that a planner is asked for at once: the largest that copy_planned lets through take 8 MiB.
+constexpr std::uint64_t kAtOnce = 256;
+// Where many hosts share the tasks of one answer, it is asked again for the same answer, while that
+// is shorter and took less: a frame for every task or two would cost more than the tasks.
+constexpr std::uint64_t kForEachHost = 8;
+constexpr std::size_t kAnswerBytes = 4u << 20;
+constexpr std::chrono::milliseconds kAnswerTime{50};
+
+/// No fewer bytes than a message takes for it.
+std::size_t message_bytes(const wire::PlannedTask& task) {
+  std::size_t bytes = 128 + 24 * task.params.size();
+  for (const auto& input : task.inputs) bytes += 96 + 16 * input.shape.size();
+  for (const auto& output : task.outputs) bytes += 48 + 8 * output.shape.size();
+  return bytes;
+}
 
 /// Takes tasks from planner_next.
 struct Sink {
@@ -117,10 +131,39 @@ std::unique_ptr<Plan> Plan::open(const goblin_kind_v1& kind, const wire::PlanOpe
 }
 
 wire::Planned Plan::next(const wire::PlanNext& request) {
+  const auto began = std::chrono::steady_clock::now();
+  wire::Planned planned;
+  std::size_t bytes = 0;
+  const std::uint64_t hosts = std::min<std::uint64_t>(request.capacity.hosts, wire::kMaxHosts);
+  const std::uint64_t most = std::min<std::uint64_t>(
+      request.max_tasks, std::clamp<std::uint64_t>(kForEachHost * hosts, kAtOnce, wire::kMaxTasks));
+  do {
+    const std::size_t before = planned.tasks.size();
+    const Outcome said = ask(request.capacity, most - before, planned);
+    if (!said.ok()) {
+      // A planner that has nothing for so much memory says so again when it is asked again.
+      if (said.status == GOBLIN_EXHAUSTED && before > 0) {
+        planned.progress = GOBLIN_PLAN_MORE;
+        break;
+      }
+      planned = {};
+      planned.status = said.status;
+      planned.message = said.message;
+      return planned;
+    }
+    for (std::size_t i = before; i < planned.tasks.size(); ++i) {
+      bytes += message_bytes(planned.tasks[i]);
+    }
+  } while (planned.progress == GOBLIN_PLAN_MORE && planned.tasks.size() < most &&
+           bytes < kAnswerBytes && std::chrono::steady_clock::now() - began < kAnswerTime);
+  return planned;
+}
+
+Outcome Plan::ask(const wire::Capacity& offered, std::uint64_t room, wire::Planned& planned) {
   const PlanSources sources{inputs_.list, &kept_};
-  Sink sink{sources, std::min<std::uint64_t>(request.max_tasks, kMaxPlanned), {}};
+  Sink sink{sources, std::min(room, kAtOnce), {}};
   const goblin_task_sink_v1 raw{sizeof raw, &sink, sink.max_tasks, Sink::emit};
-  const goblin_capacity_v1 capacity = to_abi(request.capacity);
+  const goblin_capacity_v1 capacity = to_abi(offered);
   std::uint32_t progress = 0;
   Outcome said = call_plugin([&](goblin_text_v1* message) {
     return kind_.planner_next(planner_, &capacity, &raw, &progress, message);
@@ -133,14 +176,11 @@ wire::Planned Plan::next(const wire::PlanNext& request) {
     // The lab node would ask for ever.
     said = {GOBLIN_INTERNAL, "the planner says that there is more, but gives no task"};
   }
-  wire::Planned planned;
-  planned.status = said.status;
-  planned.message = said.message;
   if (said.ok()) {
     planned.progress = progress;
-    planned.tasks = std::move(sink.tasks);
+    std::move(sink.tasks.begin(), sink.tasks.end(), std::back_inserter(planned.tasks));
   }
-  return planned;
+  return said;
 }
 
 wire::AcceptedTask Plan::accept(const wire::AcceptTask& task, Tensors outputs) {

@@ -8,6 +8,7 @@
 
 #include "core/wire/runner.hpp"
 #include "goblin/abi/plugin.h"
+#include "hosts/runner/call.hpp"
 #include "hosts/runner/planned.hpp"
 #include "hosts/runner/segments.hpp"
 
@@ -32,6 +33,8 @@ class Plan {
 
  private:
   Plan(const goblin_kind_v1& kind, Tensors inputs, Tensors outputs);
+  /// One call of the planner's `next`; adds its tasks to `planned`.
+  Outcome ask(const wire::Capacity& offered, std::uint64_t room, wire::Planned& planned);
   static goblin_status_v1 read_result(void* self, std::uint64_t task, std::uint32_t output,
                                       goblin_tensor_v1* out);
 

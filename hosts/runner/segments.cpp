@@ -2,6 +2,7 @@
 #include "hosts/runner/segments.hpp"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -128,6 +129,12 @@ Result<void> Segment::allow_writes(bool allow) const {
   return {};
 }
 
+void Segment::let_go() const {
+  if (base_ != nullptr) {
+    (void)::madvise(base_, size_, MADV_DONTNEED);  // shared with the file: nothing is lost
+  }
+}
+
 void Segments::map(const wire::SegmentMap& request, const net::UniqueFd& fd) {
   segments_[request.segment] = std::make_shared<const Segment>(request, fd);
 }
@@ -135,6 +142,27 @@ void Segments::map(const wire::SegmentMap& request, const net::UniqueFd& fd) {
 void Segments::unmap(std::span<const std::uint32_t> segments) {
   for (const std::uint32_t segment : segments) {
     segments_.erase(segment);
+  }
+}
+
+void Segments::keep_within(std::uint64_t most) {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const std::uint64_t peak = static_cast<std::uint64_t>(used.ru_maxrss) << 10;
+  const auto faults = static_cast<std::uint64_t>(used.ru_minflt + used.ru_majflt);
+  const std::lock_guard<std::mutex> lock(memory_);
+  const std::uint64_t since = faults - faults_;
+  const bool grown = peak > std::max(peak_, most);
+  if (!grown && since < allowed_) {
+    return;
+  }
+  if (grown) {
+    peak_ = peak;
+    allowed_ = std::clamp<std::uint64_t>(since / 4 * 3, 1, allowed_);
+  }
+  faults_ = faults;
+  for (const auto& [number, segment] : segments_) {
+    segment->let_go();
   }
 }
 

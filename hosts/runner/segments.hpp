@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,9 @@ class Segment {
   /// Lets this process write to a writable segment, or ends that until it is let again: a thread
   /// that writes nevertheless ends the process by SIGSEGV. kExhausted when the system refuses.
   [[nodiscard]] Result<void> allow_writes(bool allow) const;
+  /// This process has none of its pages in memory any more, until it touches them again; their
+  /// bytes stay where they are, in the file or its cache.
+  void let_go() const;
 
  private:
   std::byte* base_ = nullptr;
@@ -75,11 +79,21 @@ class Segments {
   /// absent tensor.
   [[nodiscard]] Result<Tensors> resolve(std::span<const wire::TensorAt> tensors, Access access,
                                         const char* what) const;
+  /// Call it now and then while a job's arrays are read or written: keeps this process' resident
+  /// memory about at `most` bytes by letting all segments go. Any thread, also while others read
+  /// and write the segments.
+  void keep_within(std::uint64_t most);
 
  private:
   [[nodiscard]] Result<goblin_tensor_v1> resolve_one(const wire::TensorAt& tensor, Access access,
                                                      Tensors& into) const;
   std::map<std::uint32_t, std::shared_ptr<const Segment>> segments_;
+  /// The system tells this process the highest that its memory ever was, not what it is now. So
+  /// that many page faults let it grow beyond a bound once, after which it lets go in time.
+  std::mutex memory_;
+  std::uint64_t peak_ = 0;
+  std::uint64_t faults_ = 0;  ///< when the segments were let go
+  std::uint64_t allowed_ = UINT64_MAX;
 };
 
 }  // namespace goblin::runner

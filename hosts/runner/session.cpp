@@ -21,6 +21,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint32_t kMaxThreads = 4096;
 
+// What a lab node's runners may keep of a job's arrays in memory. Checks of tasks that share
+// operands would have the same pages brought in again and again with less; merges share none.
+constexpr std::uint64_t kCheckMemory = 256u << 20;
+constexpr std::uint64_t kMergeMemory = 96u << 20;
+
 std::uint64_t microseconds_since(Clock::time_point start) {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count());
@@ -393,8 +398,11 @@ wire::Accepted Session::accept(const wire::Accept& request) {
           return failed<wire::AcceptedTask>(fit.error());
         }
       }
-      return outputs ? plan_->accept(task, std::move(*outputs))
-                     : failed<wire::AcceptedTask>(outputs.error());
+      if (!outputs) {
+        return failed<wire::AcceptedTask>(outputs.error());
+      }
+      segments_.keep_within(kMergeMemory);
+      return plan_->accept(task, std::move(*outputs));
     });
     answer.id = task.task.id;
     accepted.tasks.push_back(std::move(answer));
@@ -404,7 +412,19 @@ wire::Accepted Session::accept(const wire::Accept& request) {
 
 wire::Checked Session::check(const wire::Check& request) {
   wire::Checked checked;
-  const goblin_exec_v1 exec = this->exec();
+  goblin_exec_v1 exec = this->exec();
+  // A check may read far more than fits: it is asked now and then whether to go on, and then lets
+  // go.
+  struct Going {
+    const Cancellation& cancellation;
+    Segments& segments;
+  } going{cancellation_, segments_};
+  exec.context = &going;
+  exec.cancelled = [](void* context) -> std::int32_t {
+    const auto& now = *static_cast<const Going*>(context);
+    now.segments.keep_within(kCheckMemory);
+    return now.cancellation.now() ? 1 : 0;
+  };
   for (const wire::CheckTask& item : request.tasks) {
     const std::uint64_t start = processor_microseconds();
     std::uint32_t verdict = GOBLIN_VERDICT_ABSTAIN;

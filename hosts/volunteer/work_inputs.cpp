@@ -9,8 +9,8 @@ namespace goblin::volunteer {
 namespace {
 
 /// Inputs from here on come one lease after another: shared among several, the connection would
-/// have the first of them compute only when all could.
-constexpr std::uint64_t kLargeInput = 16u << 20;
+/// have the first of them compute only when all could. On a link of 10 Mbit/s this takes a second.
+constexpr std::uint64_t kLargeInput = 1u << 20;
 
 /// A cache that is mended so often for one input breaks again and again: others take the task.
 constexpr int kMostMended = 2;

@@ -58,7 +58,8 @@ bool is_possible(const Problem& problem, const Tiling& tiling) {
   const Grid grid(problem, tiling);
   return grid.cells() <= kMaxCells && grid.cells() <= kMaxTasks / grid.split_parts() &&
          within(tiling.regions_down, 1, std::min(grid.rows(), kMaxRegions)) &&
-         within(tiling.regions_across, 1, std::min(grid.columns(), kMaxRegions));
+         within(tiling.regions_across, 1, std::min(grid.columns(), kMaxRegions)) &&
+         within(tiling.regions_deep, 1, std::min(grid.parts(), kMaxRegions));
 }
 
 Box Grid::cell(std::int64_t index) const {
@@ -92,19 +93,22 @@ Box Grid::part(const Box& box, std::int64_t part) const {
 }
 
 Grid::Region Grid::region(std::int64_t index) const {
-  return {share(rows(), tiling_.regions_down, index / tiling_.regions_across),
-          share(columns(), tiling_.regions_across, index % tiling_.regions_across)};
+  const std::int64_t layer = tiling_.regions_down * tiling_.regions_across;
+  const std::int64_t within = index % layer;
+  return {share(rows(), tiling_.regions_down, within / tiling_.regions_across),
+          share(columns(), tiling_.regions_across, within % tiling_.regions_across),
+          share(parts(), tiling_.regions_deep, index / layer)};
 }
 
 std::int64_t Grid::steps(std::int64_t index) const {
   const Region at = region(index);
-  return at.rows.count * at.columns.count * parts();
+  return at.rows.count * at.columns.count * at.parts.count;
 }
 
 Grid::Step Grid::step(std::int64_t index, std::int64_t step) const {
   const Region at = region(index);
   const std::int64_t layer = at.rows.count * at.columns.count;
-  const std::int64_t part = step / layer;
+  const std::int64_t part = at.parts.begin + step / layer;
   step %= layer;
   const std::int64_t strip = step / (at.rows.count * tiling_.walk_width);
   step -= strip * at.rows.count * tiling_.walk_width;

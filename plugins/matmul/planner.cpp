@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kNodeBits = 20;
 constexpr int kDepthBits = 5;
-constexpr std::uint64_t kStateVersion = 1;
+constexpr std::uint64_t kStateVersion = 2;
 
 std::uint32_t depth(std::uint32_t node) {
   return static_cast<std::uint32_t>(std::bit_width(node)) - 1;

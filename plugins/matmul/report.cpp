@@ -76,15 +76,15 @@ PlanReport plan_report(const Problem& problem, const Tiling& tiling, const Capac
     return report;
   }
   const Grid grid(problem, tiling);
-  const Forecast cost = forecast(grid, capacity);
+  const auto regions = static_cast<std::uint64_t>(std::max<std::int64_t>(grid.regions(), 1));
+  report.largest_bound = share_bound(problem, regions);
+  const Forecast cost = forecast(grid, capacity, report.largest_bound);
   Box box = grid.cell(0);
   if (tiling.span != 0) box = grid.part(box, 0);
   report.tasks = cost.tasks;
   report.task_memory = memory_of(problem, box);
   report.input_bytes = cost.input_bytes;
   report.output_bytes = cost.output_bytes;
-  report.largest_bound =
-      share_bound(problem, grid.regions() > 0 ? static_cast<std::uint64_t>(grid.regions()) : 1);
   report.bound = grid.regions() > 1 ? "least surface of equal shares" : "operands and result once";
   report.text = "C is cut into " + std::to_string(grid.rows()) + " × " +
                 std::to_string(grid.columns()) + " tiles of " + std::to_string(box.rows.count) +

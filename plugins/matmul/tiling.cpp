@@ -7,6 +7,7 @@
 #include <string>
 
 #include "goblin/numerics/canonical.hpp"
+#include "report.hpp"
 
 namespace goblin::matmul {
 namespace {
@@ -20,6 +21,11 @@ constexpr double kCheckBytesPerSecond = 2.4e10;
 // it lasts: a lab node has many hosts to serve.
 constexpr double kCheckShare = 0.02;
 constexpr double kCheckWeight = 10;
+// Bytes beyond those that any plan sends weigh more than they last, too: the links of volunteers
+// are ten to a hundred times slower than this one, and all of them end at the lab node's.
+constexpr double kSurplusWeight = 5;
+// Sums of parts are kept by the lab node, read again and added.
+constexpr double kMergeBytesPerSecond = 1e9;
 constexpr double kTaskSeconds = 3e-4;
 // Share of a task's time that the slower of similar hosts is late at the end.
 constexpr double kUneven = 0.15;
@@ -69,8 +75,12 @@ struct Best {
   double seconds = std::numeric_limits<double>::infinity();
 };
 
-/// Tries every cut of the grid into regions; keeps the cheapest.
-void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, Best& best) {
+std::size_t size(std::int64_t v) { return static_cast<std::size_t>(v); }
+
+/// Tries every cut of the grid into regions; keeps the cheapest. `least`: the bytes that any plan
+/// moves, by the number of hosts that have a task.
+void consider(const Problem& problem, Tiling tiling, const Capacity& capacity,
+              const std::vector<double>& least, Best& best) {
   const Grid whole(problem, tiling);
   if (whole.cells() > kMaxCells || whole.cells() > kMaxTasks / whole.split_parts()) return;
   Box box = whole.cell(0);
@@ -82,13 +92,19 @@ void consider(const Problem& problem, Tiling tiling, const Capacity& capacity, B
   tiling.walk_width = std::max<std::int64_t>(
       1, static_cast<std::int64_t>(std::min(room / b_bytes(problem, box), 1e9)));
   const std::int64_t hosts = hosts_of(capacity);
-  for (std::int64_t down = 1; down <= hosts; ++down) {
-    if (hosts % down != 0) continue;
-    tiling.regions_down = std::min(down, whole.rows());
-    tiling.regions_across = std::min(hosts / down, whole.columns());
-    const double seconds = forecast(Grid(problem, tiling), capacity).seconds;
-    // Ties go to the earlier, that is the larger tile.
-    if (seconds < best.seconds * (1 - 1e-9)) best = {tiling, seconds};
+  const double tasks = real(whole.cells()) * real(whole.parts());
+  const double least_bytes = least[size(std::min(hosts, static_cast<std::int64_t>(tasks)))];
+  for (std::int64_t deep = 1; deep <= std::min(hosts, whole.parts()); ++deep) {
+    if (hosts % deep != 0) continue;
+    for (std::int64_t down = 1; down <= hosts / deep; ++down) {
+      if (hosts / deep % down != 0) continue;
+      tiling.regions_deep = deep;
+      tiling.regions_down = std::min(down, whole.rows());
+      tiling.regions_across = std::min(hosts / deep / down, whole.columns());
+      const double seconds = forecast(Grid(problem, tiling), capacity, least_bytes).seconds;
+      // Ties go to the earlier, that is the larger tile.
+      if (seconds < best.seconds * (1 - 1e-9)) best = {tiling, seconds};
+    }
   }
 }
 
@@ -103,6 +119,9 @@ std::int64_t span_for(const Problem& problem, Tiling tiling) {
 
 Best search(const Problem& problem, const Capacity& capacity) {
   Best best;
+  std::vector<double> least(size(hosts_of(capacity)) + 1);
+  for (std::size_t hosts = 1; hosts < least.size(); ++hosts)
+    least[hosts] = share_bound(problem, hosts);
   const auto last = static_cast<std::int64_t>(problem.batch.size()) - 1;
   const std::vector<std::int64_t> columns = sizes(problem.n);
   for (const std::int64_t rows : sizes(problem.m)) {
@@ -111,10 +130,10 @@ Best search(const Problem& problem, const Capacity& capacity) {
       tiling.tile_rows = rows;
       tiling.tile_columns = wide;
       tiling.group_axis = std::max<std::int64_t>(last, 0);
-      consider(problem, tiling, capacity, best);
+      consider(problem, tiling, capacity, least, best);
       if (problem.k <= numerics::kChunk) continue;
       tiling.span = span_for(problem, tiling);
-      consider(problem, tiling, capacity, best);
+      consider(problem, tiling, capacity, least, best);
     }
   }
   for (std::int64_t axis = last; axis >= 0; --axis) {
@@ -124,7 +143,7 @@ Best search(const Problem& problem, const Capacity& capacity) {
       tiling.tile_columns = problem.n;
       tiling.group_axis = axis;
       tiling.group = group;
-      consider(problem, tiling, capacity, best);
+      consider(problem, tiling, capacity, least, best);
     }
   }
   return best;
@@ -145,7 +164,7 @@ double least_memory(const Problem& problem) {
   return box.partial ? std::max(need, kSpanBytes + kOverheadBytes) : need;
 }
 
-Forecast forecast(const Grid& grid, const Capacity& capacity) {
+Forecast forecast(const Grid& grid, const Capacity& capacity, double least_bytes) {
   const Problem& problem = grid.problem();
   const Tiling& tiling = grid.tiling();
   Box box = grid.cell(0);
@@ -169,8 +188,9 @@ Forecast forecast(const Grid& grid, const Capacity& capacity) {
 
   Forecast out;
   const double regions = real(grid.regions());
+  const double parts_each = parts / real(tiling.regions_deep);
   out.tasks = real(grid.cells()) * parts;
-  out.input_bytes = regions * parts * fill *
+  out.input_bytes = regions * parts_each * fill *
                     (strips * a_panels * a_bytes(problem, box) * a_scale +
                      b_panels * b_bytes(problem, box) * b_scale);
   const double each_alone =
@@ -193,12 +213,15 @@ Forecast forecast(const Grid& grid, const Capacity& capacity) {
                       kUneven * box.flops(problem) / host_rate;
   // Where each host has a region, the largest one takes longest: helping there sends panels twice.
   const double waves = grid.regions() == static_cast<std::int64_t>(hosts)
-                           ? std::ceil(down) * std::ceil(across) * parts
+                           ? std::ceil(down) * std::ceil(across) * std::ceil(parts_each)
                            : std::ceil(out.tasks / hosts);
   const double check = out.check_bytes / kCheckBytesPerSecond;
   const double over = std::max(0.0, check - kCheckShare * problem.flops() / kFlopsPerThread);
+  const double merge = tiling.span == 0 ? 0 : out.output_bytes / kMergeBytesPerSecond;
+  const double moved = out.input_bytes + out.output_bytes;
+  const double surplus = std::max(0.0, moved - least_bytes);
   out.seconds = problem.flops() / (host_rate * hosts) * (waves * hosts / out.tasks) +
-                (out.input_bytes + out.output_bytes) / kLinkBytesPerSecond + check +
+                (moved + (kSurplusWeight - 1) * surplus) / kLinkBytesPerSecond + check + merge +
                 (kCheckWeight - 1) * over + out.tasks * kTaskSeconds + ends;
   return out;
 }

@@ -42,6 +42,7 @@ struct Tiling {
   std::int64_t regions_across = 1;
   /// Columns of cells that are walked together: their panels of B should fit a host's cache.
   std::int64_t walk_width = 1;
+  std::int64_t regions_deep = 1;  ///< where k is split: regions along it
   bool operator==(const Tiling&) const = default;
 };
 
@@ -58,7 +59,7 @@ class Grid {
   /// Tasks of a cell that is not cut further.
   [[nodiscard]] std::int64_t parts() const { return parts_; }
   [[nodiscard]] std::int64_t regions() const {
-    return tiling_.regions_down * tiling_.regions_across;
+    return tiling_.regions_down * tiling_.regions_across * tiling_.regions_deep;
   }
   /// Parts of k when a cell is split along it; at least `parts()`.
   [[nodiscard]] std::int64_t split_parts() const { return split_parts_; }
@@ -79,7 +80,7 @@ class Grid {
 
  private:
   struct Region {
-    Range rows, columns;
+    Range rows, columns, parts;
   };
   [[nodiscard]] Region region(std::int64_t index) const;
 
@@ -101,7 +102,9 @@ struct Forecast {
   double check_bytes = 0;   ///< read by the lab node's checks
   double seconds = 0;       ///< the sum that choose_tiling() makes small
 };
-Forecast forecast(const Grid& grid, const Capacity& capacity);
+/// `least_bytes`: what any plan for as many hosts moves (share_bound()); what is beyond it weighs
+/// more.
+Forecast forecast(const Grid& grid, const Capacity& capacity, double least_bytes = 0);
 
 /// Is it a tiling that choose_tiling() could have given for this problem? A state from a journal
 /// may be damaged; the Grid of any other tiling may overflow. The problem is not trivial.

@@ -17,7 +17,7 @@ checked in another, merged, journalled with one commit a batch. A round trip is 
 planning one task to planning the next when only one is in flight, with all of that in between.
 Dask's, Ray's and Celery's tasks return their argument, and are neither checked nor written to disk
 (Celery's broker is Redis in memory)."""
-GOAL = "at least 20,000 tasks per second"
+GOAL = "at least 50,000 tasks per second"
 
 HERE = Path(__file__).resolve().parent
 

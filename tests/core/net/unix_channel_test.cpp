@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // The framing core, over Unix sockets: what it shares with TLS, and what only local peers may do.
+#include <algorithm>
 #include <cstring>
 
 #include "net_test.hpp"
@@ -54,6 +55,41 @@ TEST_F(NetTest, ManySmallFramesLeaveTogether) {
     EXPECT_EQ(channel->bytes_sent(), 0u) << "written before the turn of the loop ended";
     co_await test.loop().readable(b.get());
     EXPECT_GT(channel->bytes_sent(), 30 * wire::kHeaderBytes);
+  }(*this));
+}
+
+TEST_F(NetTest, OtherFramesGoAheadOfPiecesOfBlobs) {
+  run([](NetTest& test) -> Task<void> {
+    Pair pair = test.unix_pair();
+    constexpr int kPieces = 12;
+    constexpr std::uint32_t kLeases = 3;
+    Task<Result<void>> pieces = send_many(*pair.a, kPieces, 256u << 10);
+    pieces.start();
+    Task<Result<void>> last =
+        pair.a->send(make_frame(FrameType::kBlobCancel, wire::BlobCancel{7, GOBLIN_CANCELLED}));
+    last.start();
+    for (std::uint32_t i = 0; i < kLeases; ++i) {
+      const wire::BlobGet get{i, {}, 0, 1};
+      Task<Result<void>> urgent = pair.a->send(make_frame(FrameType::kBlobGet, get));
+      urgent.start();
+    }
+    std::vector<std::string> came;
+    while (came.size() < kPieces + kLeases + 1) {
+      auto frame = co_await pair.b->receive();
+      CO_ASSERT_OK(frame);
+      came.push_back(frame->type == FrameType::kBlobData     ? "piece"
+                     : frame->type == FrameType::kBlobGet    ? "get"
+                     : frame->type == FrameType::kBlobCancel ? "cancel"
+                                                             : "other");
+      if (came.back() == "get") {
+        auto get = wire::decode_blob_get(frame->message);
+        CO_ASSERT_OK(get);
+        EXPECT_EQ(get->stream, std::count(came.begin(), came.end(), "get") - 1) << "in order";
+      }
+    }
+    const auto gets = std::find(came.begin(), came.end(), "get");
+    EXPECT_GE(std::count(gets, came.end(), "piece"), kPieces / 2) << "they waited for pieces";
+    EXPECT_EQ(came.back(), "cancel") << "a blob's end came before its pieces";
   }(*this));
 }
 

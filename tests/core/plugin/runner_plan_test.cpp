@@ -286,6 +286,45 @@ TEST_F(PlanTest, TensorsOfOtherTypesNeverReachThePlanner) {
   });
 }
 
+TEST_F(PlanTest, ManyHostsShareALongerAnswer) {
+  run([&]() -> net::Task<void> {
+    constexpr std::int64_t kTasks = 1000;  // of 8 bytes each
+    auto client = co_await start("tiny-tasks", options());
+    CO_ASSERT_TRUE(client);
+    const auto segment = co_await (*client)->map(memory_.fd(), memory_.size(), true);
+    CO_ASSERT_TRUE(segment);
+    wire::PlanOpen open;
+    open.params = {wire::Value::of(kTasks), wire::Value::of(std::int64_t{0})};
+    wire::TensorAt values;
+    values.dtype = GOBLIN_I64;
+    values.shape = {kTasks};
+    values.segment = *segment;
+    wire::TensorAt stamps = values;
+    stamps.dtype = GOBLIN_F64;
+    stamps.shape = {0};
+    open.outputs = {values, stamps};
+    open.capacity = capacity();
+    const auto opened = co_await (*client)->plan_open(open, kLong);
+    CO_ASSERT_TRUE(opened);
+    EXPECT_EQ(opened->status, GOBLIN_OK) << opened->message;
+    wire::Capacity few = capacity();
+    const auto for_one = co_await (*client)->plan_next({few, 4096}, kLong);
+    CO_ASSERT_TRUE(for_one);
+    EXPECT_EQ(for_one->tasks.size(), 256U);
+    EXPECT_EQ(for_one->progress, std::uint32_t{GOBLIN_PLAN_MORE});
+    wire::Capacity many = capacity();
+    many.hosts = 200;
+    const auto no_more = co_await (*client)->plan_next({many, 300}, kLong);
+    CO_ASSERT_TRUE(no_more);
+    EXPECT_EQ(no_more->tasks.size(), 300U) << "more than were asked for";
+    const auto rest = co_await (*client)->plan_next({many, 4096}, kLong);
+    CO_ASSERT_TRUE(rest);
+    EXPECT_EQ(rest->tasks.size(), std::size_t{kTasks} - 556);
+    EXPECT_EQ(rest->tasks.back().id, std::uint64_t{kTasks} - 1);
+    EXPECT_EQ(rest->progress, std::uint32_t{GOBLIN_PLAN_DONE});
+  });
+}
+
 TEST_F(PlanTest, RequestsWithoutAPlanAreRefused) {
   run([&]() -> net::Task<void> {
     auto client = co_await start("faulty", options());

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <fstream>
 #include <random>
 
 namespace goblin::runner {
@@ -183,6 +185,46 @@ TEST(Segments, AHeldSegmentOutlivesUnmap) {
   double read = 0;
   ASSERT_EQ(::pread(fd.get(), &read, sizeof read, 56), 8);
   EXPECT_EQ(read, 3.5);
+}
+
+/// What of this process is in memory, as the system says.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0;
+  std::uint64_t resident = 0;
+  file >> size >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST(Segments, KeepWithinABound) {
+  constexpr std::int64_t kEach = 2 << 20;
+  constexpr std::uint32_t kCount = 64;
+  Segments segments;
+  for (std::uint32_t i = 0; i < kCount; ++i) {
+    const net::UniqueFd file = memfd(kEach);
+    segments.map({i, kEach, true}, file);
+  }
+  const std::uint64_t most = resident_bytes() + 16 * kEach;
+  std::uint64_t peak = 0;
+  for (std::uint32_t round = 0; round < 4; ++round) {
+    for (std::uint32_t i = 0; i < kCount; ++i) {
+      wire::TensorAt at;
+      at.dtype = GOBLIN_U8;
+      at.shape = {kEach};
+      at.segment = i;
+      auto tensors = segments.resolve({&at, 1}, Access::kWrite, "output");
+      ASSERT_TRUE(tensors) << tensors.error().message;
+      segments.keep_within(most);
+      auto* const bytes = static_cast<unsigned char*>(tensors->list[0].data);
+      for (std::int64_t byte = 0; byte < kEach; byte += 512) {
+        ASSERT_EQ(bytes[byte], round == 0 ? 0 : i + round) << "what was written is lost";
+        bytes[byte] = static_cast<unsigned char>(i + round + 1);
+      }
+      peak = std::max(peak, resident_bytes());
+    }
+  }
+  EXPECT_LE(peak, most + 4 * kEach);
+  EXPECT_GE(peak, most - 8 * kEach) << "pages that tasks share have to stay";
 }
 
 }  // namespace

@@ -167,6 +167,33 @@ TEST(Tiling, SmallJobsGetFewLargeTilesAndLargeOnesEnoughToOverlap) {
   }
 }
 
+/// Whatever hosts can hold: small tasks need not send more, for hosts keep panels on their disks.
+TEST(Tiling, PlansMoveLittleMoreThanTheLeast) {
+  constexpr std::uint64_t kHosts = 4;
+  for (const auto& [m, k, n] : std::vector<std::array<std::int64_t, 3>>{{8192, 8192, 8192},
+                                                                        {32768, 2048, 1024},
+                                                                        {1024, 2048, 32768},
+                                                                        {1024, 65536, 1024},
+                                                                        {8192, 256, 8192},
+                                                                        {4096, 8192, 1024}}) {
+    const Problem problem = problem_of(GOBLIN_F32, {m, k}, {k, n});
+    for (const std::uint64_t mib : {96, 128, 256, 1024}) {
+      const Capacity c = capacity(mib, kHosts);
+      const Tiling tiling = *choose_tiling(problem, c);
+      const Grid grid(problem, tiling);
+      EXPECT_GE(grid.cells() * grid.parts(), static_cast<std::int64_t>(kHosts));
+      double moved = forecast(grid, c).output_bytes;
+      if (grid.regions() == static_cast<std::int64_t>(kHosts)) {
+        for (const double bytes : received(problem, tiling)) moved += bytes;
+      } else {
+        moved += forecast(grid, c).input_bytes;
+      }
+      EXPECT_LE(moved, 1.10 * share_bound(problem, kHosts))
+          << m << " × " << k << " × " << n << ", " << mib << " MiB";
+    }
+  }
+}
+
 TEST(Tiling, ForecastIsWhatRegionsReceive) {
   for (const auto& [m, n, k, mib, hosts] :
        std::vector<std::array<std::int64_t, 5>>{{8192, 8192, 8192, 256, 2},
@@ -260,8 +287,9 @@ TEST(Tiling, OnlyWhatCouldHaveBeenChosenIsPossible) {
   ASSERT_TRUE(chosen) << chosen.error().message;
   EXPECT_TRUE(is_possible(problem, *chosen));
   std::int64_t Tiling::*const fields[] = {
-      &Tiling::tile_rows,  &Tiling::tile_columns, &Tiling::group,          &Tiling::span,
-      &Tiling::group_axis, &Tiling::regions_down, &Tiling::regions_across, &Tiling::walk_width};
+      &Tiling::tile_rows,      &Tiling::tile_columns, &Tiling::group,
+      &Tiling::span,           &Tiling::group_axis,   &Tiling::regions_down,
+      &Tiling::regions_across, &Tiling::walk_width,   &Tiling::regions_deep};
   for (std::int64_t Tiling::*const field : fields) {
     for (const std::int64_t value : {std::int64_t{-1}, std::int64_t{1} << 40,
                                      std::int64_t{INT64_MAX}, std::int64_t{INT64_MIN}}) {

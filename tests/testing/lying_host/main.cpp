@@ -5,11 +5,11 @@
 // liar.clock-behind sets its clock back.
 #include <csignal>
 #include <iostream>
-#include <map>
 #include <string>
 
 #include "hosts/link/clock.hpp"
 #include "hosts/volunteer/host.hpp"
+#include "tests/testing/host_flags.hpp"
 #include "tests/testing/lying_host/liar.hpp"
 
 namespace {
@@ -23,32 +23,11 @@ int fail_with(const std::string& message) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::map<std::string, std::string> flags;
-  int ready_fd = -1;
-  for (int i = 1; i < argc; ++i) {
-    const std::string word = argv[i];
-    if (word == "host" || word == "run") {
-      continue;  // so that it can stand in for `goblin`
-    }
-    if (i + 1 >= argc) {
-      return fail_with("a value is missing after " + word);
-    }
-    const std::string value = argv[++i];
-    if (word == "--set") {
-      const auto equals = value.find('=');
-      if (equals == std::string::npos) {
-        return fail_with("--set " + value + ": write it as KEY=VALUE");
-      }
-      flags[value.substr(0, equals)] = value.substr(equals + 1);
-    } else if (word == "--state-dir") {
-      flags["state-dir"] = value;
-    } else if (word == "--ready-fd") {
-      ready_fd = std::stoi(value);
-    } else {
-      return fail_with("unknown option " + word);
-    }
+  const auto flags = goblin::testing::read_host_flags(argc, argv);
+  if (!flags) {
+    return fail_with(flags.error().message);
   }
-  auto reader = goblin::hosts::ConfigReader::open("", flags);
+  auto reader = goblin::hosts::ConfigReader::open("", flags->settings);
   if (!reader) {
     return fail_with(reader.error().message);
   }
@@ -80,7 +59,7 @@ int main(int argc, char** argv) {
       return static_cast<std::uint64_t>(goblin::link::unix_ms()) / 1000 - behind;
     };
   }
-  config->ready_fd = ready_fd;
+  config->ready_fd = flags->ready_fd;
   const auto done = goblin::volunteer::run_host(*config);
   return done ? 0 : fail_with(done.error().message);
 }

@@ -5,26 +5,14 @@
 #include <chrono>
 
 #include "goblin/kind.hpp"
+#include "tests/testing/plugins/tiny_numbers.hpp"
 
 namespace {
 
 using namespace goblin;
 
-constexpr std::uint64_t kOdd = 0x9e3779b97f4a7c15;
-
-/// The inverse of an odd number modulo 2^64, by Newton's iteration.
-constexpr std::uint64_t inverse(std::uint64_t odd) {
-  std::uint64_t x = odd;  // right in 3 bits; each step doubles them
-  for (int step = 0; step < 5; ++step) x *= 2 - odd * x;
-  return x;
-}
-static_assert(kOdd * inverse(kOdd) == 1);
-
-std::uint64_t scatter(std::uint64_t i) {
-  const std::uint64_t x = i * kOdd;
-  return x ^ (x >> 32);
-}
-std::uint64_t gather(std::uint64_t value) { return (value ^ (value >> 32)) * inverse(kOdd); }
+using testing::gather;
+using testing::scatter;
 
 constexpr std::uint64_t kTaskBytes = 4096;
 
