@@ -35,7 +35,7 @@ bool SchedulerImpl::draws_quorum(const Job& job) {
 
 bool SchedulerImpl::draws_replicas(const Task& task) {
   return draws_quorum(*task.job) || task.job->policy.policy == wire::Policy::kAdaptive ||
-         task.validation.disputed();
+         task.validation.unconfirmed();
 }
 
 /// How long a drawn host may take before others are drawn in its place: with what it was drawn for

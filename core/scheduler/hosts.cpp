@@ -95,7 +95,7 @@ void SchedulerImpl::rejudge_by_digest(Job& job) {
                    job.policy.policy == wire::Policy::kAdaptive;
   for (auto& [id, task] : job.tasks)
     if (task.state == TaskState::kOpen && task.validation.by_digest() && task.batch == 0 &&
-        (all || task.validation.disputed()))
+        (all || task.validation.unconfirmed()))
       queue_judge(task);
 }
 

@@ -52,7 +52,7 @@ void SchedulerImpl::judge(Task& task) {
                                           v.max_trusted_memory >= task.memory_bytes);
   task.validation.set_replicas_available(!task.running.empty() ||
                                          v.ordinary_groups > task.validation.groups());
-  if (task.validation.disputed()) look_for_more(task);
+  if (task.validation.unconfirmed()) look_for_more(task);
   const validation::Decision decision = task.validation.decide();
   task.want_results = decision.want_results;
   task.want_validator = decision.want_validator;
@@ -75,7 +75,7 @@ void SchedulerImpl::judge(Task& task) {
   update_lists(task);
 }
 
-/// Who could still compute a task whose results differ.
+/// Who could still compute a task of which too little is known.
 void SchedulerImpl::look_for_more(Task& task) {
   Job& job = *task.job;
   bool validator = false;

@@ -34,6 +34,34 @@ bool TaskValidation::disputed() const {
   return false;
 }
 
+/// Under replicate it is one vote of the quorum.
+bool TaskValidation::lone_trusted() const {
+  if (!by_digest() || policy_.policy == wire::Policy::kReplicate) return false;
+  const Entry* only = nullptr;
+  for (const Entry& e : entries_) {
+    if (e.refused) continue;
+    if (only != nullptr && e.group != only->group) return false;
+    if (only == nullptr || e.trusted) only = &e;
+  }
+  return only != nullptr && only->trusted && !disputed();
+}
+
+void TaskValidation::confirm_lone(Decision& decision) {
+  if (ask_check(decision)) return;
+  const auto trusted = std::find_if(entries_.begin(), entries_.end(),
+                                    [](const Entry& e) { return !e.refused && e.trusted; });
+  const bool passed = std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+    return !e.refused && e.verdict == Verdict::kAccept;
+  });
+  if (passed || (!validator_left_ && !host_left_)) {
+    canonical_ = trusted->digest;
+  } else if (validator_left_) {
+    decision.want_validator = true;
+  } else {
+    decision.want_results = 1;
+  }
+}
+
 std::vector<TaskValidation::Side> TaskValidation::sides() const {
   std::vector<Side> sides;
   for (const Entry& first : entries_) {
@@ -148,7 +176,13 @@ void TaskValidation::settle_with_nobody_left(const std::vector<Side>& sides, Dec
     trusted = &side;
     ++trusted_sides;
   }
-  if (trusted_sides == 1 && (!replicate || trusted->votes >= quorum())) {
+  // A trusted host that keeps its bytes from the check is not believed either.
+  const bool looked_at =
+      trusted != nullptr &&
+      (abstained_ || std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) {
+         return e.digest == trusted->digest && e.verdict == Verdict::kAccept;
+       }));
+  if (trusted_sides == 1 && looked_at && (!replicate || trusted->votes >= quorum())) {
     unsettled_ = true;
     canonical_ = trusted->digest;
   } else if (trusted_sides == 0 && sides[0].votes >= quorum() && sides[0].votes > sides[1].votes) {

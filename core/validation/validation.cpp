@@ -25,7 +25,7 @@ std::uint32_t TaskValidation::quorum() const {
 }
 
 bool TaskValidation::needs_independence() const {
-  return (replicating() || disputed()) && !canonical_;
+  return (replicating() || unconfirmed()) && !canonical_;
 }
 
 TaskValidation::Entry* TaskValidation::find(LeaseId lease) {
@@ -120,14 +120,14 @@ void TaskValidation::discard(HostId host) {
 
 bool TaskValidation::may_ask(HostId host, std::uint64_t group, bool trusted) const {
   const bool independent = needs_independence();
-  const bool in_dispute = disputed();
+  const bool in_doubt = unconfirmed();
   for (const Entry& e : entries_) {
     // A lost result of the winning digest may be computed again, by whoever.
     if (e.host == host) return e.lost && !e.refused && canonical_.has_value() && !held_;
     const bool votes_alone = trusted && policy_.policy != wire::Policy::kReplicate;
     if (e.refused || e.group != group) continue;
     if (independent && !votes_alone) return false;
-    if (in_dispute && trusted && e.trusted) return false;
+    if (in_doubt && trusted && e.trusted) return false;
   }
   return true;
 }
@@ -266,6 +266,7 @@ void TaskValidation::choose_canonical(Decision& decision) {
     any = &e;
     if (e.trusted) trusted = &e;
   }
+  if (lone_trusted()) return confirm_lone(decision);
   if (policy_.policy != wire::Policy::kReplicate && trusted != nullptr) {
     canonical_ = trusted->digest;
     return;

@@ -4,7 +4,9 @@
 //   algebraic   one host commits; its bytes are fetched and the kind's own check decides. When the
 //               check abstains, or passes two results that differ, equal digests decide: of a
 //               validator if there is one, else of two independent hosts (replicate 2).
-//   validator   one host commits; a trusted host recomputes; equal digests accept.
+//   validator   one host commits; a trusted host recomputes; equal digests accept. A trusted host
+//               that was the first is no check of itself: the kind's own check must pass it, or
+//               another host agree, unless nobody else is there.
 //   replicate k hosts of different groups commit until k digests are equal.
 //   adaptive    hosts commit until the doubt about equal results of independent ones
 //               (credibility.hpp) is at most the target; then the result is held until a trusted
@@ -99,8 +101,8 @@ class TaskValidation {
   /// (kAdaptive).
   void set_replicas_available(bool available) { replicas_available_ = available; }
 
-  /// In a dispute: whether a trusted or an ordinary host is at work on it, or could be asked beside
-  /// those that have answered.
+  /// While unconfirmed(): whether a trusted or an ordinary host is at work on it, or could be asked
+  /// beside those that have answered.
   void set_left_to_ask(bool validator, bool host) {
     validator_left_ = validator;
     host_left_ = host;
@@ -134,6 +136,8 @@ class TaskValidation {
   [[nodiscard]] bool needs_independence() const;
   /// Digests decide and two that stand differ.
   [[nodiscard]] bool disputed() const;
+  /// A dispute, or the word of one trusted host alone: others may have to compute it, too.
+  [[nodiscard]] bool unconfirmed() const { return disputed() || lone_trusted(); }
   /// Digests decide, not the kind's check.
   [[nodiscard]] bool by_digest() const;
   /// A trusted host must recompute it.
@@ -181,6 +185,8 @@ class TaskValidation {
   void refuse(Entry& entry, RefusalReason reason);
   bool decide_by_check(Decision& decision);  ///< false: digests must decide
   void decide_by_digest(Decision& decision);
+  [[nodiscard]] bool lone_trusted() const;
+  void confirm_lone(Decision& decision);
   struct Side;
   [[nodiscard]] std::vector<Side> sides() const;
   [[nodiscard]] bool needs_trusted() const;

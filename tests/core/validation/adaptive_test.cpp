@@ -87,7 +87,9 @@ TEST(Adaptive, AnAuditThatDiffersRefusesAllWhoVouched) {
   d = v.decide();
   ASSERT_EQ(d.refuse.size(), 2u);
   EXPECT_EQ(d.refuse[0].reason, RefusalReason::kCheckFailed);
-  EXPECT_EQ(v.arrive(9).accept, 109u);
+  EXPECT_EQ(v.arrive(9).check, 109u) << "it is looked at as well";
+  v.checked(109, Verdict::kAccept);
+  EXPECT_EQ(v.decide().accept, 109u);
 }
 
 TEST(Adaptive, HostsBetweenNewAndKnownNeedEachOther) {

@@ -84,7 +84,8 @@ TEST(Dispute, TheCheckFindsTheLyingHost) {
   v.arrive(9);
   Decision d = v.check(1, Verdict::kReject);
   EXPECT_THAT(refused(d), ElementsAre(std::pair(1u, RefusalReason::kCheckFailed)));
-  EXPECT_EQ(d.accept, 109u);
+  EXPECT_EQ(d.check, 109u) << "which may be wrong, too";
+  EXPECT_EQ(v.check(9, Verdict::kAccept).accept, 109u);
 }
 
 TEST(Dispute, OfReplicasTheCheckRefusesTheWrongOnesAndAQuorumIsStillDue) {
@@ -120,6 +121,42 @@ TEST(Dispute, BytesThatNeverComeDoNotHoldUpTheVotes) {
   v.commit(2, kRight);
   v.arrive(2);
   EXPECT_EQ(v.check(2, Verdict::kAccept).want_results, 1u);
+}
+
+// ---- one word
+
+TEST(LoneValidator, IsLookedAtByTheCheck) {
+  Judged v(kValidator, true);
+  Decision d = v.commit(9, kRight, true);
+  EXPECT_EQ(d.fetch, 109u);
+  EXPECT_FALSE(d.accept);
+  d = v.arrive(9);
+  EXPECT_EQ(d.check, 109u);
+  EXPECT_EQ(v.check(9, Verdict::kAccept).accept, 109u);
+  Judged w(kValidator, true);
+  w.commit(9, kWrong, true);
+  w.arrive(9);
+  d = w.check(9, Verdict::kReject);
+  EXPECT_THAT(refused(d), ElementsAre(std::pair(9u, RefusalReason::kCheckFailed)));
+  EXPECT_EQ(d.want_results, 1u);
+}
+
+TEST(LoneValidator, WithoutACheckSomebodyElseMustAgree) {
+  Blind v(kValidator);
+  v.commit(9, kRight, true);
+  EXPECT_FALSE(v.arrive(9).accept);
+  EXPECT_TRUE(v.left(true, true).want_validator);
+  EXPECT_FALSE(v.may_ask(8, 9, true)) << "a validator of the same group";
+  EXPECT_FALSE(v.may_ask(1, 9, false)) << "a host of the same group";
+  EXPECT_EQ(v.left(false, true).want_results, 1u);
+  EXPECT_EQ(v.commit(1, kRight).accept, 109u);
+}
+
+TEST(LoneValidator, IsAllThereIsWhereNobodyElseIs) {
+  Blind v(kValidator);
+  v.commit(9, kRight, true);
+  v.arrive(9);
+  EXPECT_EQ(v.left(false, false).accept, 109u);
 }
 
 // ---- one word against another
@@ -181,6 +218,19 @@ TEST(Dispute, WhenNobodyIsLeftTheValidatorsStandsAndNobodyIsBlamed) {
   const Decision d = v.left(false, false);
   EXPECT_THAT(refused(d), ElementsAre(std::pair(1u, RefusalReason::kUnsettled)));
   EXPECT_EQ(d.accept, 109u);
+}
+
+TEST(Dispute, AValidatorThatKeepsItsBytesFromTheCheckIsNotBelieved) {
+  Judged v(kValidator, true);
+  v.commit(1, kRight);
+  v.arrive(1);
+  v.commit(9, kWrong, true);
+  v.fetch_failed(109, false);
+  v.check(1, Verdict::kAccept);
+  const Decision d = v.left(false, false);
+  EXPECT_FALSE(d.accept);
+  EXPECT_THAT(d.refuse, IsEmpty());
+  EXPECT_TRUE(d.want_validator);
 }
 
 TEST(Dispute, WhenValidatorsDifferAndNobodyIsLeftOneMoreIsWaitedFor) {
