@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/net/loop.hpp"
+#include "core/net/reach.hpp"
 #include "core/net/unique_fd.hpp"
 #include "core/wire/frame.hpp"
 #include "core/wire/peer.hpp"
@@ -90,10 +91,13 @@ class Identity {
 };
 
 /// Connects over TLS 1.3, ALPN "goblin/1", within `limits`; fails with
-/// kUnavailable (cannot reach) or kCorrupt (another key than `pin`: the message shows both pins).
+/// kUnavailable (cannot reach), kCorrupt (another key than `pin`: the message shows both pins) or
+/// kInvalidArgument (each address that `host` has reaches less far than `least_reach`: nothing was
+/// sent there).
 struct ConnectLimits {
   Milliseconds tcp{5'000};
   Milliseconds handshake{5'000};
+  std::optional<Reach> least_reach{};  ///< none: anywhere
 };
 Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<const Identity> self,
                                                    std::string host, std::uint16_t port,

@@ -2,6 +2,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "core/net/accept_loop.hpp"
@@ -68,6 +69,25 @@ Task<Result<UniqueFd>> connect_any(Loop& loop, std::string host,
   co_return fail(std::move(last));
 }
 
+/// The addresses that reach as far as they must. Each of them, since a name may have any.
+Result<std::vector<SocketAddress>> far_enough(std::vector<SocketAddress> addresses, Reach least) {
+  std::string refused;
+  std::erase_if(addresses, [&](const SocketAddress& address) {
+    const Reach reach = reach_of(address.text());
+    if (reach >= std::max(least, Reach::kLoopback)) {
+      return false;
+    }
+    refused += (refused.empty() ? "" : ", ") + address.text() + " is a " +
+               std::string(reach_name(reach)) + " address";
+    return true;
+  });
+  if (addresses.empty() && !refused.empty()) {
+    return fail(Code::kInvalidArgument, refused + "; only " + std::string(reach_name(least)) +
+                                            " ones, or such as reach farther, are connected to");
+  }
+  return addresses;
+}
+
 }  // namespace
 
 Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<const Identity> self,
@@ -80,6 +100,13 @@ Task<Result<std::unique_ptr<Channel>>> connect_tls(Loop& loop, std::shared_ptr<c
   }
   if (!*addresses) {
     co_return fail(addresses->error());
+  }
+  if (limits.least_reach) {
+    auto allowed = far_enough(std::move(**addresses), *limits.least_reach);
+    if (!allowed) {
+      co_return fail(allowed.error().with_context(place(host, port)));
+    }
+    **addresses = std::move(*allowed);
   }
   SocketAddress address;
   auto socket = co_await connect_any(loop, host, std::move(**addresses), limits.tcp, address);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Which host computes a replica is drawn: a coalition that is idle at the right moment must not get
-// both halves of a quorum. The drawn hosts alone may take the task for a while; then others are
-// drawn.
+// Which host computes a replica is drawn: a coalition that is idle at the right moment, or asks more
+// often than others, must not get both halves of a quorum. The drawn hosts alone may take the task
+// for a while; then others are drawn.
 #include <algorithm>
 
 #include "core/scheduler/scheduler_impl.hpp"
@@ -28,9 +28,27 @@ std::uint64_t SchedulerImpl::random() {
 /// The bias is below n / 2^64.
 std::size_t SchedulerImpl::random_below(std::size_t n) { return random() % n; }
 
-bool SchedulerImpl::draws_replicas(const Job& job) {
-  return job.policy.policy == wire::Policy::kReplicate ||
-         job.policy.policy == wire::Policy::kAdaptive;
+/// Under adaptive, who begins a task is whoever is idle: its word alone is worth what it earned.
+bool SchedulerImpl::draws_quorum(const Job& job) {
+  return job.policy.policy == wire::Policy::kReplicate;
+}
+
+bool SchedulerImpl::draws_replicas(const Task& task) {
+  return draws_quorum(*task.job) || task.job->policy.policy == wire::Policy::kAdaptive ||
+         task.validation.unconfirmed();
+}
+
+/// How long a drawn host may take before others are drawn in its place: with what it was drawn for
+/// before. By its own speed: who answers at once must not make the others' time short, and who is
+/// always idle must not get what the busy ones let pass.
+Micros SchedulerImpl::time_to_come(const Job& job, const Host& host, const Task& task) const {
+  const auto known = job.hosts.find(host.id);
+  const auto seconds =
+      known == job.hosts.end() ? std::nullopt : known->second.speed.predict(task.flops);
+  if (!seconds) return config_.draw_blind;
+  const std::size_t before = host.drawn.size() / std::max(host.spec.slots, 1u);
+  const double due = *seconds * 1e6 * double(1 + before) * config_.straggler_factor;
+  return std::min(static_cast<Micros>(std::clamp(due, 0.0, 1e15)), config_.draw_max);
 }
 
 void SchedulerImpl::draw(Task& task, std::size_t need) {
@@ -67,7 +85,7 @@ void SchedulerImpl::draw(Task& task, std::size_t need) {
       !disputed && std::any_of(task.committed.begin(), task.committed.end(), [&](const Lease* l) {
         return l->host != nullptr && known(l->host);
       });
-  std::vector<std::uint64_t> taken;
+  Micros wait = config_.draw_min;
   while (task.drawn.size() < need && !candidates.empty()) {
     // One of a quorum is a host that has shown what it does: new keys cost nothing.
     const bool wants_known = !one_known && std::any_of(candidates.begin(), candidates.end(), known);
@@ -85,17 +103,43 @@ void SchedulerImpl::draw(Task& task, std::size_t need) {
     Host& host = *candidates[choice[random_below(choice.size())]];
     one_known = !disputed && (one_known || known(&host));
     task.drawn.push_back(host.id);
-    taken.push_back(host.spec.group);
     host.drawn.emplace_back(job.id, task.id);
+    wait = std::max(wait, time_to_come(job, host, task));
     mark(host);
     std::erase_if(candidates, [&](const Host* c) { return c->spec.group == host.spec.group; });
   }
-  const auto seconds = job.speed.predict(task.flops);
-  const Micros wait = seconds ? std::clamp(static_cast<Micros>(std::min(*seconds * 1e6, 1e15)),
-                                           config_.draw_min, config_.draw_max)
-                              : config_.draw_blind;
   task.drawn_until = now_ + wait;
   draws_.push({task.drawn_until, job.id, task.id});
+}
+
+/// Of tasks that nobody has had: their whole quorums are drawn until the host is in one.
+Task* SchedulerImpl::pick_fresh_drawn(Job& job, Host& host) {
+  for (std::uint32_t draws = 0; draws < config_.placement_window; ++draws) {
+    Task* task = pick_from(job.fresh, job, host, true);
+    if (task == nullptr) return nullptr;
+    draw(*task, task->want_results);
+    if (task->drawn.empty()) return task;  // no choice
+    job.fresh.remove(task);
+    task->touched = true;
+    task->ready_partial = true;
+    job.partial.push(task);
+    if (Task* own = pick_drawn(job, host)) return own;
+  }
+  unpark_ = true;  // it looks on
+  return nullptr;
+}
+
+/// The host takes no work any more: what was drawn for it is drawn for others.
+void SchedulerImpl::redraw_for_others(Host& host) {
+  std::deque<std::pair<JobId, TaskId>> drawn;
+  drawn.swap(host.drawn);
+  for (const auto& [job_id, task_id] : drawn) {
+    Job* job = find_job(job_id);
+    if (job == nullptr || job->ended) continue;
+    const auto it = job->tasks.find(task_id);
+    if (it == job->tasks.end() || std::erase(it->second.drawn, host.id) == 0) continue;
+    if (ReadyList::linked(&it->second)) update_lists(it->second);
+  }
 }
 
 /// For tick(): the time of some draws is over.

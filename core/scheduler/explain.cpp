@@ -58,6 +58,7 @@ HostCounts SchedulerImpl::host_counts(HostId id) const {
   }
   counts = host->counts;
   counts.standing = host->standing;
+  counts.trusted = host->spec.trusted;
   counts.leases = static_cast<std::uint32_t>(host->running.size());
   counts.flops_per_s = host->speed.rate();
   counts.idle_reason.clear();

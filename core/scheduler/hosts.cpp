@@ -88,12 +88,14 @@ void SchedulerImpl::hosts_changed() {
   settle();
 }
 
-/// Whether a validator is here decides where abstained checks go.
+/// Whether a validator is here decides where abstained checks go, who is left to ask what becomes of
+/// a dispute.
 void SchedulerImpl::rejudge_by_digest(Job& job) {
-  if (job.policy.policy != wire::Policy::kAlgebraic && job.policy.policy != wire::Policy::kAdaptive)
-    return;
+  const bool all = job.policy.policy == wire::Policy::kAlgebraic ||
+                   job.policy.policy == wire::Policy::kAdaptive;
   for (auto& [id, task] : job.tasks)
-    if (task.state == TaskState::kOpen && task.validation.by_digest() && task.batch == 0)
+    if (task.state == TaskState::kOpen && task.validation.by_digest() && task.batch == 0 &&
+        (all || task.validation.unconfirmed()))
       queue_judge(task);
 }
 
@@ -106,6 +108,8 @@ void SchedulerImpl::host_joined(HostId id, const HostSpec& spec, Micros now) {
   std::erase(left_hosts_, id);
   host.connected = true;
   host.spec = spec;
+  host.offered = spec.trusted;
+  host.spec.trusted = spec.trusted && keeps_role(host);
   host.counts.idle_reason.clear();
   // Its owner may have changed the settings.
   for (const auto& [job_id, job] : jobs_) {
@@ -122,8 +126,13 @@ void SchedulerImpl::host_changed(HostId id, const HostSpec& spec, Micros now) {
   Host* host = find_host(id);
   if (host == nullptr || !host->connected) return;
   host->spec = spec;
+  host->offered = spec.trusted;
+  host->spec.trusted = spec.trusted && keeps_role(*host);
   host->cache.shrink(spec.cache_bytes);
-  if (!spec.accepting) take_back_waiting(*host);
+  if (!spec.accepting) {
+    take_back_waiting(*host);
+    redraw_for_others(*host);
+  }
   mark(*host);
   hosts_changed();
 }
@@ -176,6 +185,7 @@ void SchedulerImpl::host_left(HostId id, Micros now) {
   if (host == nullptr || !host->connected) return;
   host->connected = false;
   drop_host_leases(*host, "left");
+  redraw_for_others(*host);
   host->setbacks = 0;
   host->not_before = 0;
   mark(*host);

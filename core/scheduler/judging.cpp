@@ -20,6 +20,9 @@ std::string reason_text(validation::RefusalReason reason) {
       return "refused: independent hosts agree on another result";
     case validation::RefusalReason::kCommitmentChanged:
       return "refused: it had committed to another result before";
+    case validation::RefusalReason::kUnsettled:
+      return "not used: a validator computed another result, and no further host was here to tell "
+             "which of the two is wrong";
   }
   return "refused";
 }
@@ -49,6 +52,7 @@ void SchedulerImpl::judge(Task& task) {
                                           v.max_trusted_memory >= task.memory_bytes);
   task.validation.set_replicas_available(!task.running.empty() ||
                                          v.ordinary_groups > task.validation.groups());
+  if (task.validation.unconfirmed()) look_for_more(task);
   const validation::Decision decision = task.validation.decide();
   task.want_results = decision.want_results;
   task.want_validator = decision.want_validator;
@@ -69,6 +73,22 @@ void SchedulerImpl::judge(Task& task) {
   if (decision.accept) accept(task, *find_lease(*decision.accept));
   if (decision.hold) hold(task, *find_lease(*decision.hold));
   update_lists(task);
+}
+
+/// Who could still compute a task of which too little is known.
+void SchedulerImpl::look_for_more(Task& task) {
+  Job& job = *task.job;
+  bool validator = false;
+  bool host = false;
+  for (const Lease* lease : task.running) (lease->validator ? validator : host) = true;
+  for (const auto& [id, other] : hosts_) {
+    if (validator && host) break;
+    if (!serves(job, *other) || other->spec.memory_bytes < task.memory_bytes) continue;
+    if (!task.validation.may_ask(id, other->spec.group, other->spec.trusted)) continue;
+    validator = validator || other->spec.trusted;
+    host = host || takes_ordinary(job, *other);
+  }
+  task.validation.set_left_to_ask(validator, host);
 }
 
 void SchedulerImpl::accept(Task& task, Lease& lease) {
@@ -99,6 +119,7 @@ void SchedulerImpl::accept(Task& task, Lease& lease) {
 
 void SchedulerImpl::refuse(Task& task, const validation::Refusal& refusal) {
   Job& job = *task.job;
+  if (refusal.reason == validation::RefusalReason::kUnsettled) return not_used(task, refusal);
   ++job.counts.refused;
   if (!job.first_refused) job.first_refused = task.id;
   Host* host = find_host(refusal.host);
@@ -117,8 +138,22 @@ void SchedulerImpl::refuse(Task& task, const validation::Refusal& refusal) {
     distrust(job, host, refusal.host, task.id);
     return;
   }
+  if (host != nullptr && host->spec.trusted && !keeps_role(*host)) lose_role(*host, job, task);
   say(Incident{job.id, task.id, refusal.host, reason, true});
   quarantine(job, host, refusal.host, task.id, std::move(reason));
+}
+
+/// A validator's word against the host's, and nobody else's: that is no reason to call it wrong.
+void SchedulerImpl::not_used(Task& task, const validation::Refusal& refusal) {
+  Job& job = *task.job;
+  if (Lease* lease = find_lease(refusal.lease)) {
+    say(ReleaseResult{lease->host_id, lease->id});
+    end_committed(*lease);
+  }
+  say(Incident{job.id, task.id, refusal.host, reason_text(refusal.reason)});
+  // What its batch was to vouch for is not vouched for.
+  if (job.policy.policy == wire::Policy::kAdaptive)
+    distrust(job, find_host(refusal.host), refusal.host, task.id);
 }
 
 void SchedulerImpl::quarantine(Job& job, Host* host, HostId host_id, TaskId task_id,
@@ -200,7 +235,7 @@ void SchedulerImpl::update_lists(Task& task) {
       job.validate.remove(&task);
     }
   }
-  if (wants_host && partial && draws_replicas(job)) {
+  if (wants_host && partial && draws_replicas(task)) {
     const std::size_t need = task.want_results - ordinary;
     if (task.drawn_until <= now_ || task.drawn.size() < need) draw(task, need);
   }

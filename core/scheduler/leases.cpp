@@ -289,7 +289,7 @@ void SchedulerImpl::expire(Host& host) {
         lease->straggling = true;
         ++lease->job->straggling;
         unpark_ = true;
-        if (draws_replicas(*lease->job) && !lease->validator) draw(*lease->task, 1);
+        if (draws_replicas(*lease->task) && !lease->validator) draw(*lease->task, 1);
       }
     }
   }

@@ -104,13 +104,17 @@ Task* SchedulerImpl::pick_from(ReadyQueue& queue, Job& job, Host& host, bool fre
   std::size_t compared = 0;
   Task* best = nullptr;
   std::pair<std::uint64_t, std::uint64_t> best_cost{};
-  const bool draw = !fresh && draws_replicas(job);
+  // Which task a host gets of those that are drawn must not follow from when it asks.
+  const auto secret = [&](const Task& task) {
+    return fresh ? draws_quorum(job) : draws_replicas(task);
+  };
   while (classes != 0) {
     const int c = std::bit_width(classes) - 1;
     classes &= ~(std::uint64_t{1} << c);
     for (Task* task = queue.lists[c].front(); task != nullptr; task = ReadyList::next(task)) {
       if (looks-- == 0) return best;
       if (!eligible(job, host, *task, false)) continue;
+      const bool draw = secret(*task);
       // Without large inputs every host is as good: first come, first served.
       if (task->inputs.empty() && !draw) return best == nullptr ? task : best;
       const std::uint64_t missing = missing_bytes(host, *task);
@@ -119,7 +123,6 @@ Task* SchedulerImpl::pick_from(ReadyQueue& queue, Job& job, Host& host, bool fre
         holders += blobs_[blob].holders - (host.cache.holds(blob) ? 1 : 0);
       const std::pair<std::uint64_t, std::uint64_t> cost{missing, holders};
       ++compared;
-      // Which replica a host gets must not follow from when it asks.
       bool better = best == nullptr || cost < best_cost;
       if (draw && best != nullptr && cost == best_cost) {
         better = random_below(compared) == 0;
@@ -149,8 +152,8 @@ Task* SchedulerImpl::pick(Job& job, Host& host, bool& as_validator) {
   if (!takes_ordinary(job, host)) return nullptr;
   if (Task* task = pick_drawn(job, host)) return task;
   if (Task* task = pick_from(job.partial, job, host, false)) return task;
-  return has_quorum_of_hosts(job) && may_begin(host) ? pick_from(job.fresh, job, host, true)
-                                                     : nullptr;
+  if (!has_quorum_of_hosts(job) || !may_begin(host)) return nullptr;
+  return draws_quorum(job) ? pick_fresh_drawn(job, host) : pick_from(job.fresh, job, host, true);
 }
 
 void SchedulerImpl::start(Job& job, Host& host, Task& task, bool validator) {
@@ -233,6 +236,13 @@ void SchedulerImpl::unpark(Host& host) {
 }
 
 void SchedulerImpl::dispatch() {
+  // A host that is given a task, or draws for others, wakes those.
+  do {
+    dispatch_once();
+  } while (unpark_ || !dirty_hosts_.empty());
+}
+
+void SchedulerImpl::dispatch_once() {
   if (unpark_) {
     unpark_ = false;
     while (!parked_.empty()) {

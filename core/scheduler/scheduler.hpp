@@ -69,10 +69,11 @@ struct Config {
   /// A host that was caught in a second job gets no work of any for so long, doubled each time.
   Micros suspend_min = 600'000'000;
   Micros suspend_max = 604'800'000'000;
-  /// A drawn host takes a replica before others may: for as long as the task takes, within these.
+  /// A drawn host takes a replica before others may: for as long as it needs for that and what it
+  /// was drawn for before, within these.
   Micros draw_min = 50'000;
-  Micros draw_max = 5'000'000;
-  Micros draw_blind = 500'000;  ///< where nobody knows how long it takes
+  Micros draw_max = 30'000'000;
+  Micros draw_blind = 5'000'000;  ///< where nobody knows how long it takes
   /// 64 random bits for choices that hosts must not predict: leases' numbers, which host
   /// recomputes, what is recomputed. None: repeatable numbers from `seed`, for simulations.
   std::function<std::uint64_t()> random;
@@ -95,7 +96,9 @@ struct HostSpec {
   std::uint64_t cache_bytes = 0;
   std::uint32_t slots = 1;
   std::uint32_t threads = 1;
-  bool trusted = false;  ///< a validator; it gets only validation work unless it is the only kind
+  /// A validator; it gets only validation work unless it is the only kind. One whose result was
+  /// proven wrong is none any more, until so many of its results were right as forgive a fault.
+  bool trusted = false;
   std::uint64_t group = 0;  ///< hosts of one group are not independent (one account, one address)
   bool accepting = true;    ///< false: paused or stopping, no new leases
 };
@@ -242,6 +245,7 @@ struct HostCounts {
   std::uint64_t accepted = 0, refused = 0, failed = 0;
   Standing standing;
   double flops_per_s = 0;   ///< estimate, 0 while unknown
+  bool trusted = false;     ///< a validator that has kept its role
   std::string idle_reason;  ///< empty while it has leases
 };
 

@@ -122,7 +122,9 @@ class SchedulerImpl final : public Scheduler {
   [[nodiscard]] std::map<JobId, const Task*> kept_back(const Host& host) const;
   void end_running_of(Job& job, Host& host);
   void accept(Task& task, Lease& lease);
+  void look_for_more(Task& task);
   void refuse(Task& task, const validation::Refusal& refusal);
+  void not_used(Task& task, const validation::Refusal& refusal);
   void quarantine(Job& job, Host* host, HostId host_id, TaskId task, std::string reason);
   void distrust(Job& job, Host* host, HostId host_id, TaskId except);
   void update_lists(Task& task);
@@ -142,10 +144,18 @@ class SchedulerImpl final : public Scheduler {
   bool count_fault(Host& host, validation::RefusalReason reason);
   void suspend(Host& host, Micros until);
   void end_suspension(Host& host);
+  static bool proves(validation::RefusalReason reason);
+  [[nodiscard]] bool keeps_role(const Host& host) const;
+  void lose_role(Host& host, Job& job, const Task& task);
+  void set_role(Host& host, bool trusted);
   void say_standings();
 
   // draws.cpp
-  [[nodiscard]] static bool draws_replicas(const Job& job);
+  [[nodiscard]] static bool draws_replicas(const Task& task);
+  [[nodiscard]] static bool draws_quorum(const Job& job);
+  void redraw_for_others(Host& host);
+  Task* pick_fresh_drawn(Job& job, Host& host);
+  [[nodiscard]] Micros time_to_come(const Job& job, const Host& host, const Task& task) const;
   void draw(Task& task, std::size_t need);
   void redraw();
   Task* pick_drawn(Job& job, Host& host);
@@ -154,6 +164,7 @@ class SchedulerImpl final : public Scheduler {
 
   // placement.cpp
   void dispatch();
+  void dispatch_once();
   void unpark(Host& host);
   bool assign_one(Host& host);
   Task* pick(Job& job, Host& host, bool& as_validator);

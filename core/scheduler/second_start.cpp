@@ -29,7 +29,7 @@ Task* SchedulerImpl::pick_second(Job& job, Host& host, bool& as_validator) {
                         [&](const Lease* l) { return l->validator == lease->validator; }));
       const std::size_t wanted = lease->validator ? 1 : task->want_results;
       if (same_role > wanted || (!lease->predicted && !lease->straggling)) continue;
-      if (draws_replicas(job) && !lease->straggling) continue;  // who starts it is drawn
+      if (draws_replicas(*task) && !lease->straggling) continue;  // who starts it is drawn
       if (lease->validator ? !host.spec.trusted : !takes_ordinary(job, host)) continue;
       if (!eligible(job, host, *task, lease->validator)) continue;
       const auto own = predict(job, host, task->flops);

@@ -10,6 +10,7 @@ void SchedulerImpl::credit(HostId id) {
   Host* host = find_host(id);
   if (host == nullptr || host->spec.trusted) return;
   ++host->standing.passed;
+  if (host->offered && keeps_role(*host)) set_role(*host, true);
   if (host->standing_changed) return;
   host->standing_changed = true;
   changed_standings_.push_back(id);
@@ -28,10 +29,45 @@ void SchedulerImpl::credit_voters(const Task& task, const Lease& lease) {
   for (const HostId voter : voters) credit(voter);
 }
 
+/// Ordinary hosts that agree may be the ones that lie.
+bool SchedulerImpl::proves(validation::RefusalReason reason) {
+  return reason != validation::RefusalReason::kQuorumDiffers &&
+         reason != validation::RefusalReason::kUnsettled;
+}
+
+bool SchedulerImpl::keeps_role(const Host& host) const {
+  return host.standing.faults == 0 || host.standing.passed >= config_.forgive_after;
+}
+
+/// A validator was wrong: what it says is worth no more than what others say, in any job, and what
+/// it said of results that are not decided on counts no more.
+void SchedulerImpl::lose_role(Host& host, Job& job, const Task& task) {
+  constexpr TaskId kNone = ~TaskId{0};
+  say(Incident{job.id, task.id, host.id, "is no validator any more: its result was wrong"});
+  set_role(host, false);
+  for (const auto& [id, other] : jobs_) {
+    if (other.get() == &job || other->ended) continue;
+    end_running_of(*other, host);
+    distrust(*other, &host, host.id, kNone);
+  }
+}
+
+void SchedulerImpl::set_role(Host& host, bool trusted) {
+  if (host.spec.trusted == trusted) return;
+  host.spec.trusted = trusted;
+  ++hosts_epoch_;
+  unpark_ = true;
+  for (const auto& [id, job] : jobs_) {
+    if (job->ended) continue;
+    rejudge_by_digest(*job);
+    mark(*job);
+  }
+}
+
 /// Whether the fault is forgiven.
 bool SchedulerImpl::count_fault(Host& host, validation::RefusalReason reason) {
   // Hosts that agree against one may be the ones that lie: that ends its part in the job, no more.
-  if (reason == validation::RefusalReason::kQuorumDiffers || host.spec.trusted) return false;
+  if (!proves(reason)) return false;
   Standing& standing = host.standing;
   const bool numbers = reason == validation::RefusalReason::kCheckFailed ||
                        reason == validation::RefusalReason::kValidatorDiffers;
@@ -73,6 +109,7 @@ void SchedulerImpl::restore_standing(HostId id, const Standing& standing, Micros
   Host* host = find_host(id);
   if (host == nullptr) return;
   host->standing = standing;
+  host->spec.trusted = host->offered && keeps_role(*host);
   if (standing.suspended_until > now_) suspend(*host, standing.suspended_until);
   hosts_changed();
 }

@@ -221,7 +221,8 @@ struct Host {
   explicit Host(HostId host, BlobTable& table) : id(host), cache(table) {}
 
   HostId id;
-  HostSpec spec;
+  HostSpec spec;         ///< trusted: and kept its role
+  bool offered = false;  ///< as a validator
   bool connected = false;
   std::vector<Lease*> running;
   std::vector<Lease*> committed;

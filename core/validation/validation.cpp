@@ -24,7 +24,9 @@ std::uint32_t TaskValidation::quorum() const {
   return policy_.policy == wire::Policy::kReplicate ? policy_.replicas : kMinReplicas;
 }
 
-bool TaskValidation::needs_independence() const { return replicating() && !canonical_; }
+bool TaskValidation::needs_independence() const {
+  return (replicating() || unconfirmed()) && !canonical_;
+}
 
 TaskValidation::Entry* TaskValidation::find(LeaseId lease) {
   const auto it = std::find_if(entries_.begin(), entries_.end(),
@@ -99,7 +101,11 @@ void TaskValidation::checked(LeaseId lease, Verdict verdict) {
   if (entry == nullptr || !entry->checking || decided_) return;
   entry->checking = false;
   entry->verdict = verdict;
-  if (verdict == Verdict::kReject) refuse(*entry, RefusalReason::kCheckFailed);
+  if (verdict != Verdict::kReject) return;
+  // The same digest is the same bytes, whoever committed to it.
+  const wire::Digest rejected = entry->digest;
+  for (Entry& e : entries_)
+    if (e.digest == rejected) refuse(e, RefusalReason::kCheckFailed);
 }
 
 void TaskValidation::discard(HostId host) {
@@ -113,11 +119,15 @@ void TaskValidation::discard(HostId host) {
 }
 
 bool TaskValidation::may_ask(HostId host, std::uint64_t group, bool trusted) const {
+  const bool independent = needs_independence();
+  const bool in_doubt = unconfirmed();
   for (const Entry& e : entries_) {
     // A lost result of the winning digest may be computed again, by whoever.
     if (e.host == host) return e.lost && !e.refused && canonical_.has_value() && !held_;
     const bool votes_alone = trusted && policy_.policy != wire::Policy::kReplicate;
-    if (needs_independence() && !votes_alone && !e.refused && e.group == group) return false;
+    if (e.refused || e.group != group) continue;
+    if (independent && !votes_alone) return false;
+    if (in_doubt && trusted && e.trusted) return false;
   }
   return true;
 }
@@ -210,14 +220,12 @@ bool TaskValidation::decide_by_check(Decision& decision) {
   return true;
 }
 
-/// Policy adaptive, no trusted host's word: is one result believed?
+/// Policy adaptive, no trusted host's word, no dispute: is the result believed?
 void TaskValidation::choose_believed(Decision& decision) {
   const Entry* first = nullptr;
-  bool differ = false;
   for (const Entry& e : entries_) {
     if (e.refused) continue;
     if (first == nullptr) first = &e;
-    differ = differ || e.digest != first->digest;
   }
   if (first == nullptr) {
     decision.want_results = 1;
@@ -240,8 +248,7 @@ void TaskValidation::choose_believed(Decision& decision) {
   const bool believed = doubt_of_equal(doubts) <= policy_.trust.target_error;
   const bool replicas_would_not_do =
       !replicas_available_ || (doubts.size() == 1 && too_new(doubts[0], policy_.trust));
-  // Where results differ somebody lies or errs, and only a trusted host can tell who.
-  if (differ || (!believed && replicas_would_not_do)) audited_ = true;
+  if (!believed && replicas_would_not_do) audited_ = true;
   if (audited_) {
     decision.want_validator = true;
   } else if (believed) {
@@ -252,53 +259,41 @@ void TaskValidation::choose_believed(Decision& decision) {
 }
 
 void TaskValidation::choose_canonical(Decision& decision) {
-  canonical_.reset();
+  const Entry* any = nullptr;
   const Entry* trusted = nullptr;
-  bool trusted_agree = true;
-  std::uint32_t best = 0;
-  std::uint32_t live = 0;
   for (const Entry& e : entries_) {
     if (e.refused) continue;
-    ++live;
-    if (!e.trusted) continue;
-    trusted_agree = trusted_agree && (trusted == nullptr || trusted->digest == e.digest);
-    if (trusted == nullptr) trusted = &e;
+    any = &e;
+    if (e.trusted) trusted = &e;
   }
+  if (lone_trusted()) return confirm_lone(decision);
   if (policy_.policy != wire::Policy::kReplicate && trusted != nullptr) {
     canonical_ = trusted->digest;
     return;
   }
   if (policy_.policy == wire::Policy::kAdaptive && !audited_) return choose_believed(decision);
   if (!replicating()) {
-    decision.want_validator = live > 0;
-    decision.want_results = live > 0 ? 0 : 1;
+    decision.want_validator = any != nullptr;
+    decision.want_results = any != nullptr ? 0 : 1;
     return;
   }
-  for (const Entry& e : entries_) {
-    if (e.refused) continue;
-    if (trusted != nullptr && trusted_agree && e.digest != trusted->digest) continue;
-    const std::uint32_t count = votes(e.digest);
-    best = std::max(best, count);
-    if (count < quorum()) continue;
-    canonical_ = e.digest;
-    return;
+  const std::uint32_t count = any == nullptr ? 0 : votes(any->digest);
+  if (count >= quorum()) {
+    canonical_ = any->digest;
+  } else {
+    decision.want_results = quorum() - count;
   }
-  decision.want_results = quorum() - best;
-  if (live >= 2 * quorum() + 3)
-    decision.fail =
-        Error{Code::kCorrupt,
-              std::to_string(live) + " results were computed and no " + std::to_string(quorum()) +
-                  " of independent hosts are equal: hosts disagree on this task; look "
-                  "at explain() for who they are"};
 }
 
 void TaskValidation::use_canonical(Decision& decision) {
   bool by_validator = false;
   for (const Entry& e : entries_)
     by_validator = by_validator || (!e.refused && e.trusted && e.digest == *canonical_);
+  const RefusalReason reason = unsettled_     ? RefusalReason::kUnsettled
+                               : by_validator ? RefusalReason::kValidatorDiffers
+                                              : RefusalReason::kQuorumDiffers;
   for (Entry& e : entries_)
-    if (e.digest != *canonical_)
-      refuse(e, by_validator ? RefusalReason::kValidatorDiffers : RefusalReason::kQuorumDiffers);
+    if (e.digest != *canonical_) refuse(e, reason);
   Entry* next = nullptr;
   bool fetching = false;
   bool awaited = false;
@@ -357,7 +352,13 @@ void TaskValidation::gather(Decision& decision) {
 }
 
 void TaskValidation::decide_by_digest(Decision& decision) {
-  choose_canonical(decision);
+  canonical_.reset();
+  unsettled_ = false;
+  if (!disputed()) {
+    choose_canonical(decision);
+  } else if (!ask_check(decision)) {
+    settle(decision);
+  }
   if (canonical_) use_canonical(decision);
   if (!decided_ && !canonical_) gather(decision);
 }

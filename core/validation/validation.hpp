@@ -4,16 +4,24 @@
 //   algebraic   one host commits; its bytes are fetched and the kind's own check decides. When the
 //               check abstains, or passes two results that differ, equal digests decide: of a
 //               validator if there is one, else of two independent hosts (replicate 2).
-//   validator   one host commits; a trusted host recomputes; equal digests accept, else the
-//               trusted host's result stands and the other host is refused.
-//   replicate k hosts of different groups commit until k digests are equal; hosts with another
-//               digest are refused. A trusted host's digest, where there is one, is the only one
-//               that can win. After 2k + 3 results without k equal ones the task fails.
+//   validator   one host commits; a trusted host recomputes; equal digests accept. A trusted host
+//               that was the first is no check of itself: the kind's own check must pass it, or
+//               another host agree, unless nobody else is there.
+//   replicate k hosts of different groups commit until k digests are equal.
 //   adaptive    hosts commit until the doubt about equal results of independent ones
 //               (credibility.hpp) is at most the target; then the result is held until a trusted
 //               host has recomputed one of its batch, which the caller draws (audit(), release()).
-//               Where results differ, and where hosts are too new for replicas to be worth it, a
-//               trusted host recomputes this one.
+//               Where hosts are too new for replicas to be worth it, a trusted host recomputes
+//               this one.
+//
+// Where digests decide and two differ (a dispute), somebody lies or errs, and nobody is believed at
+// his word, no trusted host either (dispute.cpp): the kind's check looks at each of them; where it
+// cannot tell, trusted hosts and then further independent ones compute the task, until one digest
+// leads by k + 1 votes (k = 2 unless replicating), a trusted host's vote counting k + 1. So the
+// word of one trusted host against one other host settles nothing. Hosts are refused once it is
+// settled. When nobody is left to ask, the trusted host's result is used and no other host is
+// blamed; without one, a majority that is a quorum decides. After 2k + 3 results without k equal
+// ones, and after 6(k + 1), the task fails.
 //
 // A result's digest is over all of its outputs, and its bytes count only when they hash to it. Of
 // every digest one copy is fetched at once, before the vote is over: a host that had to keep its
@@ -57,6 +65,7 @@ enum class RefusalReason : std::uint8_t {
   kValidatorDiffers,   ///< a trusted host computed something else
   kQuorumDiffers,      ///< enough independent hosts computed something else
   kCommitmentChanged,  ///< the host committed to something else before
+  kUnsettled,          ///< a trusted host's is used; nobody knows which of the two was wrong
 };
 struct Refusal {
   LeaseId lease = 0;
@@ -73,7 +82,7 @@ struct Decision {
   std::optional<LeaseId> accept;   ///< its bytes are here and right
   std::optional<LeaseId> hold;     ///< its bytes are here and believed: audit() or release() it
   std::vector<LeaseId> release;    ///< another copy is here: these hosts need not keep theirs
-  std::vector<Refusal> refuse;     ///< these are wrong: quarantine their hosts
+  std::vector<Refusal> refuse;     ///< these are not used; unless kUnsettled, they are wrong
   std::optional<Error> fail;       ///< the task cannot be decided
 };
 
@@ -91,6 +100,13 @@ class TaskValidation {
   /// Whether another independent host could compute it, too; if not, a trusted one must
   /// (kAdaptive).
   void set_replicas_available(bool available) { replicas_available_ = available; }
+
+  /// While unconfirmed(): whether a trusted or an ordinary host is at work on it, or could be asked
+  /// beside those that have answered.
+  void set_left_to_ask(bool validator, bool host) {
+    validator_left_ = validator;
+    host_left_ = host;
+  }
 
   /// A host has committed to a result. Ignored when the host's earlier one still stands.
   /// `passed`: results of the host that were recomputed and found right, for kAdaptive.
@@ -113,10 +129,15 @@ class TaskValidation {
 
   /// Whether this host may be asked (again) for this task. It may not while a result of its own
   /// stands or was refused, nor, where digests decide between ordinary hosts, when one of its
-  /// group has voted. Leases under way are the caller's to mind.
+  /// group has voted; in a dispute a trusted one may not after a trusted one of its group. Leases
+  /// under way are the caller's to mind.
   [[nodiscard]] bool may_ask(HostId host, std::uint64_t group, bool trusted) const;
   /// Two hosts of one group must not both be at work on it.
   [[nodiscard]] bool needs_independence() const;
+  /// Digests decide and two that stand differ.
+  [[nodiscard]] bool disputed() const;
+  /// A dispute, or the word of one trusted host alone: others may have to compute it, too.
+  [[nodiscard]] bool unconfirmed() const { return disputed() || lone_trusted(); }
   /// Digests decide, not the kind's check.
   [[nodiscard]] bool by_digest() const;
   /// A trusted host must recompute it.
@@ -164,6 +185,14 @@ class TaskValidation {
   void refuse(Entry& entry, RefusalReason reason);
   bool decide_by_check(Decision& decision);  ///< false: digests must decide
   void decide_by_digest(Decision& decision);
+  [[nodiscard]] bool lone_trusted() const;
+  void confirm_lone(Decision& decision);
+  struct Side;
+  [[nodiscard]] std::vector<Side> sides() const;
+  [[nodiscard]] bool needs_trusted() const;
+  bool ask_check(Decision& decision);  ///< false: it cannot tell
+  void settle(Decision& decision);
+  void settle_with_nobody_left(const std::vector<Side>& sides, Decision& decision);
   void choose_canonical(Decision& decision);
   void choose_believed(Decision& decision);
   void use_canonical(Decision& decision);
@@ -175,10 +204,13 @@ class TaskValidation {
   PolicySpec policy_;
   bool validator_available_ = false;
   bool replicas_available_ = true;
-  bool abstained_ = false;
+  bool validator_left_ = false;
+  bool host_left_ = true;
+  bool abstained_ = false;  ///< the check cannot tell
   bool decided_ = false;
   bool audited_ = false;
   bool released_ = false;
+  bool unsettled_ = false;
   std::optional<LeaseId> held_;
   std::size_t refused_ = 0;
   HostId accepted_host_ = 0;

@@ -45,6 +45,12 @@ Result<CoordinatorConfig> read_config(hosts::ConfigReader& reader) {
                                      .duration("matchmaking.lease", milliseconds(60'000),
                                                {milliseconds(2'000), milliseconds(3'600'000)})
                                      .count());
+  config.matchmaking.term =
+      1000ULL *
+      static_cast<std::uint64_t>(reader
+                                     .duration("matchmaking.term", milliseconds(600'000),
+                                               {milliseconds(1'000), milliseconds(86'400'000)})
+                                     .count());
   config.listener.connections =
       static_cast<std::uint32_t>(reader.u64("limits.peers", 10'000, {1, 1'000'000}));
   config.listener.per_address =

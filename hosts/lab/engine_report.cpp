@@ -214,7 +214,7 @@ wire::HostList Engine::hosts() const {
       report.reason = "not connected";
       if (live != nullptr) {
         const auto counts = scheduler_->host_counts(host_ids_.at(pin));
-        report.validator = live->trusted;
+        report.validator = counts.trusted;
         report.capacity = live->capacity;
         report.state = live->state;
         report.leases = counts.leases;

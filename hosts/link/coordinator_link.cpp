@@ -155,6 +155,7 @@ net::Task<void> CoordinatorLink::run() {
 net::Task<Result<void>> CoordinatorLink::session() {
   GOBLIN_CO_TRY(channel_, co_await net::connect_tls(loop_, self_, options_.host, options_.port,
                                                     options_.pin));
+  address_ = channel_->peer().address;
   GOBLIN_CO_TRY(const wire::Welcome welcome,
                 co_await net::greet_server(loop_, *channel_, options_.role));
   if (welcome.role != wire::Role::kCoordinator) {

@@ -49,6 +49,8 @@ class CoordinatorLink final : public std::enable_shared_from_this<CoordinatorLin
   [[nodiscard]] bool connected() const { return exchange_ != nullptr; }
   /// Empty while all is well, else why not and when the next attempt is.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  /// Numeric, of the last connection; empty before the first.
+  [[nodiscard]] const std::string& coordinator_address() const { return address_; }
   [[nodiscard]] const Catalogue& catalogue() const { return catalogue_; }
   /// Waits until a catalogue was verified; false after `limit`.
   net::Task<bool> wait_catalogue(net::Milliseconds limit);
@@ -81,6 +83,7 @@ class CoordinatorLink final : public std::enable_shared_from_this<CoordinatorLin
   std::shared_ptr<net::BlobExchange> exchange_;  ///< refers to channel_
   bool stopped_ = false;
   std::string trouble_ = "not connected yet";
+  std::string address_;
   Catalogue& catalogue_;
   net::Event look_;                         ///< the catalogue is to be looked at now
   net::TimePoint looked_for_{};             ///< a plugin that the catalogue did not name

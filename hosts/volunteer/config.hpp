@@ -53,6 +53,9 @@ struct HostConfig {
   plugin::RunnerOptions runner;       ///< program, backend, device
   net::Milliseconds heartbeat{2'000};
   net::Milliseconds runner_idle{60'000};  ///< an unused runner is ended after this
+  /// What a lab node does not collect is given up where others wait for the memory: when it has
+  /// collected nothing for `uncollected`, and whatever is older than ten times that.
+  net::Milliseconds uncollected{60'000};
   net::Milliseconds cancel_grace{3'000};  ///< a runner told to stop that does not is killed
   CacheWatch::Pace cache_pace;
   log::Options log;

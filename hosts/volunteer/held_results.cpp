@@ -13,16 +13,19 @@ namespace {
 
 class HeldSource final : public net::BlobSource {
  public:
-  explicit HeldSource(HeldOutput output) : output_(std::move(output)) {}
+  HeldSource(HeldOutput output, std::shared_ptr<std::atomic<net::TimePoint>> collected)
+      : output_(std::move(output)), collected_(std::move(collected)) {}
   [[nodiscard]] std::uint64_t size() const override { return output_.bytes; }
   Result<void> read(std::uint64_t offset, std::span<std::byte> out) override {
     const std::byte* from = output_.shared ? output_.shared->bytes().data() : output_.heap->data();
     std::memcpy(out.data(), from + output_.offset + offset, out.size());
+    collected_->store(net::TimePoint::clock::now());
     return {};
   }
 
  private:
   HeldOutput output_;
+  std::shared_ptr<std::atomic<net::TimePoint>> collected_;
 };
 
 }  // namespace
@@ -50,32 +53,59 @@ Result<std::shared_ptr<SharedBuffer>> SharedBuffer::create(std::uint64_t bytes) 
 
 SharedBuffer::~SharedBuffer() { ::munmap(data_, size_); }
 
-void HeldResults::hold(std::uint64_t lease, std::vector<HeldOutput> outputs) {
+void HeldResults::hold(std::uint64_t lease, std::vector<HeldOutput> outputs, net::TimePoint now) {
+  drop(lease);
+  if (by_lease_.empty()) {
+    collected_->store(now);
+  }
   for (const auto& output : outputs) {
     bytes_ += output.bytes;
     by_digest_.emplace(output.digest, output);
   }
-  by_lease_.insert_or_assign(lease, std::move(outputs));
+  order_.emplace(now, lease);
+  by_lease_.emplace(lease, Held{std::move(outputs), now});
 }
 
 void HeldResults::release(std::uint64_t lease) {
+  if (drop(lease)) {
+    collected_->store(net::TimePoint::clock::now());
+  }
+}
+
+net::TimePoint HeldResults::collected() const { return collected_->load(); }
+
+std::optional<net::TimePoint> HeldResults::oldest() const {
+  return order_.empty() ? std::nullopt : std::optional(order_.begin()->first);
+}
+
+void HeldResults::drop_oldest() {
+  if (!order_.empty()) {
+    const std::uint64_t lease = order_.begin()->second;
+    drop(lease);
+  }
+}
+
+bool HeldResults::drop(std::uint64_t lease) {
   const auto it = by_lease_.find(lease);
   if (it == by_lease_.end()) {
-    return;
+    return false;
   }
-  for (const auto& output : it->second) {
+  for (const auto& output : it->second.outputs) {
     bytes_ -= output.bytes;
     const auto [first, last] = by_digest_.equal_range(output.digest);
     if (first != last) {
       by_digest_.erase(first);
     }
   }
+  order_.erase({it->second.since, lease});
   by_lease_.erase(it);
+  return true;
 }
 
 void HeldResults::clear() {
   by_lease_.clear();
   by_digest_.clear();
+  order_.clear();
   bytes_ = 0;
 }
 
@@ -84,7 +114,7 @@ Result<std::shared_ptr<net::BlobSource>> HeldResults::find(const wire::Digest& d
   if (it == by_digest_.end()) {
     return fail(Code::kNotFound, "no result with this digest is held");
   }
-  return std::make_shared<HeldSource>(it->second);
+  return std::make_shared<HeldSource>(it->second, collected_);
 }
 
 }  // namespace goblin::volunteer

@@ -3,11 +3,15 @@
 // runner wrote into. Loop's thread only, but for the sources, which workers read.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
 #include "core/net/blobs.hpp"
+#include "core/net/loop.hpp"
 #include "core/net/unique_fd.hpp"
 
 namespace goblin::volunteer {
@@ -45,15 +49,31 @@ struct HeldOutput {
 
 class HeldResults {
  public:
-  void hold(std::uint64_t lease, std::vector<HeldOutput> outputs);
+  /// Holds them from `now` on.
+  void hold(std::uint64_t lease, std::vector<HeldOutput> outputs, net::TimePoint now);
   void release(std::uint64_t lease);
   void clear();
   /// kNotFound when no held result has it.
   Result<std::shared_ptr<net::BlobSource>> find(const wire::Digest& digest) const;
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] std::size_t count() const { return by_lease_.size(); }
+  /// When something of them was last read or released, or they began to be held.
+  [[nodiscard]] net::TimePoint collected() const;
+  /// Since when the oldest is held; none: nothing is.
+  [[nodiscard]] std::optional<net::TimePoint> oldest() const;
+  /// Gives up the oldest: find() does not know it any more. Sources of it go on.
+  void drop_oldest();
 
  private:
-  std::unordered_map<std::uint64_t, std::vector<HeldOutput>> by_lease_;
+  bool drop(std::uint64_t lease);
+  struct Held {
+    std::vector<HeldOutput> outputs;
+    net::TimePoint since;
+  };
+  using Clock = std::atomic<net::TimePoint>;
+  std::set<std::pair<net::TimePoint, std::uint64_t>> order_;  ///< since when, which lease
+  std::shared_ptr<Clock> collected_ = std::make_shared<Clock>(net::TimePoint{});
+  std::unordered_map<std::uint64_t, Held> by_lease_;
   std::unordered_multimap<wire::Digest, HeldOutput> by_digest_;
   std::uint64_t bytes_ = 0;
 };

@@ -201,7 +201,8 @@ class Host {
         continue;
       }
       auto lab = std::make_shared<LabConnection>(
-          loop_, config_, *work_, identity_, assignment, [this] { return offer(); }, logger_);
+          loop_, config_, *work_, identity_, assignment, [this] { return offer(); },
+          [this] { return net::reach_of(link_->coordinator_address()); }, logger_);
       labs_.emplace(assignment.lab, lab);
       loop_.spawn(keep(lab));
     }
@@ -225,6 +226,7 @@ class Host {
     co_await lab->run();
     past_sent_ += lab->bytes_sent();
     past_received_ += lab->bytes_received();
+    past_refused_addresses_ += lab->refused_addresses();
     std::erase(ending_, lab);
   }
   /// It is no lab node of this host any more; its last bytes still count.
@@ -362,7 +364,9 @@ class Host {
     std::string why = work_->idle_reason();
     std::uint64_t sent = past_sent_;
     std::uint64_t received = past_received_;
+    std::uint64_t refused_addresses = past_refused_addresses_;
     for (const auto& lab : ending_) {
+      refused_addresses += lab->refused_addresses();
       sent += lab->bytes_sent();
       received += lab->bytes_received();
     }
@@ -370,6 +374,7 @@ class Host {
     for (const auto& [pin, lab] : labs_) {
       sent += lab->bytes_sent();
       received += lab->bytes_received();
+      refused_addresses += lab->refused_addresses();
       open += lab->is_open() ? 1 : 0;
       if (!why.empty() && !lab->is_open()) {
         why = lab->trouble();
@@ -387,6 +392,7 @@ class Host {
       }
     }
     put("lab nodes connected", std::to_string(open));
+    put("lab nodes' addresses refused", std::to_string(refused_addresses));
     put("leases", std::to_string(work_->leases()));
     put("idle because", why);
     const auto usage = work_->usage();
@@ -407,6 +413,7 @@ class Host {
       }
     }
     put("tasks handed back", std::to_string(work_->counters().handed_back));
+    put("results not collected", std::to_string(work_->counters().given_up));
     put("compute seconds", std::to_string(work_->counters().compute_us / 1'000'000));
     put("bytes received", std::to_string(received));
     put("bytes sent", std::to_string(sent));
@@ -429,6 +436,7 @@ class Host {
   std::map<wire::Digest, std::shared_ptr<LabConnection>> labs_;
   std::vector<std::shared_ptr<LabConnection>> ending_;  ///< no longer in labs_, not ended yet
   std::uint64_t past_sent_ = 0, past_received_ = 0;     ///< by lab nodes that are in neither
+  std::uint64_t past_refused_addresses_ = 0;
   bool paused_ = false, stopping_ = false;
   bool cache_empty_ = false;  ///< what is offered now says that nothing is cached
 };

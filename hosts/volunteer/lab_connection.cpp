@@ -18,13 +18,14 @@ net::Task<Result<std::shared_ptr<net::BlobSource>>> find_held(const HeldResults&
 LabConnection::LabConnection(net::Loop& loop, const HostConfig& config, Work& work,
                              std::shared_ptr<const net::Identity> self,
                              wire::LabAssignment assignment, std::function<wire::HostOffer()> offer,
-                             log::Logger logger)
+                             std::function<net::Reach()> least_reach, log::Logger logger)
     : loop_(loop),
       config_(config),
       work_(work),
       self_(std::move(self)),
       assignment_(std::move(assignment)),
       offer_(std::move(offer)),
+      least_reach_(std::move(least_reach)),
       logger_(std::move(logger)),
       link_answers_(loop),
       until_(loop.now() + net::Milliseconds(assignment_.lease_ms)),
@@ -87,8 +88,21 @@ net::Task<void> LabConnection::run() {
 }
 
 net::Task<Result<void>> LabConnection::session() {
-  GOBLIN_CO_TRY(channel_, co_await net::connect_tls(loop_, self_, assignment_.address,
-                                                    assignment_.port, assignment_.lab));
+  net::ConnectLimits limits;
+  limits.least_reach = least_reach_();
+  auto connected = co_await net::connect_tls(loop_, self_, assignment_.address, assignment_.port,
+                                             assignment_.lab, limits);
+  if (!connected) {
+    if (connected.error().code != Code::kInvalidArgument) {
+      co_return fail(connected.error());
+    }
+    ++refused_addresses_;
+    co_return fail(Code::kInvalidArgument,
+                   connected.error().message +
+                       ", since the coordinator's reaches as far; the lab node's owner sets "
+                       "listen.public-address to one that volunteers can reach");
+  }
+  channel_ = std::move(*connected);
   GOBLIN_CO_TRY(const wire::Welcome welcome,
                 co_await net::greet_server(loop_, *channel_, wire::Role::kHost));
   if (welcome.role != wire::Role::kLab) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // A host's connection to one lab node that the coordinator assigned to it, kept up while the
-// assignment lasts. Loop's thread only.
+// assignment lasts. A lab node says itself where it is, and hosts are inside other people's
+// networks: they connect to addresses that reach as far as the coordinator's at least. Loop's thread
+// only.
 #pragma once
 
 #include <memory>
@@ -18,7 +20,8 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
  public:
   LabConnection(net::Loop& loop, const HostConfig& config, Work& work,
                 std::shared_ptr<const net::Identity> self, wire::LabAssignment assignment,
-                std::function<wire::HostOffer()> offer, log::Logger logger);
+                std::function<wire::HostOffer()> offer, std::function<net::Reach()> least_reach,
+                log::Logger logger);
   ~LabConnection() override;
 
   /// Runs until stop(). Hold a shared_ptr meanwhile.
@@ -31,6 +34,8 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   /// Tells the lab node what the host offers now.
   void send_offer();
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
+  /// How often nothing was sent because of where the lab node says that it is.
+  [[nodiscard]] std::uint64_t refused_addresses() const { return refused_addresses_; }
   /// What the lab node said last of wrong results.
   [[nodiscard]] const wire::Standing& standing() const { return standing_; }
 
@@ -62,6 +67,7 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   std::shared_ptr<const net::Identity> self_;
   wire::LabAssignment assignment_;
   std::function<wire::HostOffer()> offer_;
+  std::function<net::Reach()> least_reach_;
   log::Logger logger_;
   wire::Standing standing_;
   LinkAnswers link_answers_;
@@ -74,6 +80,7 @@ class LabConnection final : public LabPort, public std::enable_shared_from_this<
   bool stopped_ = false;
   std::string trouble_ = "not connected yet";
   std::uint64_t received_ = 0, sent_ = 0;
+  std::uint64_t refused_addresses_ = 0;
 };
 
 }  // namespace goblin::volunteer

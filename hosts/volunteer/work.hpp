@@ -35,6 +35,7 @@ using FindPlugin =
 
 struct WorkCounters {
   std::uint64_t computed = 0, failed = 0, handed_back = 0;
+  std::uint64_t given_up = 0;  ///< results that were not collected
   std::uint64_t compute_us = 0, peak_bytes = 0;
 };
 
@@ -128,6 +129,12 @@ class Work {
   [[nodiscard]] std::uint64_t held_bytes() const;
   /// Another lab node that gave leases is connected: this one may take half of everything.
   [[nodiscard]] bool shared_with_others(const LabPort& lab) const;
+  /// What each lab node's results may take when others have work.
+  [[nodiscard]] std::uint64_t share() const;
+  /// A lease waits for memory that results of others take.
+  [[nodiscard]] bool starves(const Entry& entry) const;
+  /// Where one starves, gives up what others have not collected for long.
+  void give_up_uncollected();
   /// For the log: "matmul/1, job 3 of lab node 0123456789abcdef".
   static std::string job_text(const Entry& entry, const JobRunner* runner);
   void finish(const EntryPtr& entry);

@@ -30,9 +30,8 @@ std::vector<Work::EntryPtr> Work::next_batch() {
     if (held > 0 && add_capped(held, memory_of(entry->lease)) > config_.memory_bytes) {
       continue;  // results wait to be collected: their memory is needed first
     }
-    if (held > config_.memory_bytes / 2 && shared_with_others(*entry->lab) &&
-        entry->lab->held().bytes() > config_.memory_bytes / 2) {
-      continue;  // it collects nothing: the rest of the memory is for the others
+    if (entry->lab->held().bytes() > share()) {
+      continue;  // it does not collect them: the rest of the memory is for the others
     }
     const Key own{entry->lab->pin(), entry->lease.job};
     const bool small = bytes < kOwnBuffer;
@@ -65,6 +64,7 @@ net::Task<void> Work::compute_loop() {
   while (!stopped_) {
     auto batch = next_batch();
     if (batch.empty()) {
+      give_up_uncollected();
       work_.reset();
       (void)co_await work_.wait_for(net::Milliseconds(500));
       continue;

@@ -116,7 +116,7 @@ net::Task<void> Work::deliver(Done done) {
         config_.filter->after_commit(entry->lease, outputs);
       }
       if (!held.empty()) {
-        lab->held().hold(result.lease, std::move(held));
+        lab->held().hold(result.lease, std::move(held), loop_.now());
       }
       ++counters_.computed;
       counters_.compute_us += result.compute_us;

@@ -6,6 +6,69 @@
 #include "hosts/volunteer/lease_math.hpp"
 
 namespace goblin::volunteer {
+namespace {
+
+/// So many times HostConfig::uncollected is how long a result may be kept beside others that wait.
+constexpr int kOld = 10;
+
+}  // namespace
+
+std::uint64_t Work::share() const {
+  const auto open = std::count_if(labs_.begin(), labs_.end(), [](const auto& known) {
+    const auto lab = known.lock();
+    return lab && lab->is_open();
+  });
+  return config_.memory_bytes / static_cast<std::uint64_t>(std::max<std::ptrdiff_t>(open, 1));
+}
+
+bool Work::starves(const Entry& entry) const {
+  const std::uint64_t held = held_bytes();
+  const std::uint64_t own = entry.lab->held().bytes();
+  return entry.ready && !entry.running && !entry.cancelled && own < held && own <= share() &&
+         add_capped(held, memory_of(entry.lease)) > config_.memory_bytes;
+}
+
+void Work::give_up_uncollected() {
+  const auto starving = std::find_if(leases_.begin(), leases_.end(),
+                                     [this](const auto& entry) { return starves(*entry); });
+  if (starving == leases_.end()) {
+    return;
+  }
+  const net::TimePoint now = loop_.now();
+  const LabPort* for_whom = (*starving)->lab.get();
+  bool room = false;
+  for (const auto& known : labs_) {
+    const auto lab = known.lock();
+    if (!lab || lab.get() == for_whom) {
+      continue;
+    }
+    HeldResults& held = lab->held();
+    const bool collects = now - held.collected() < config_.uncollected;
+    std::uint64_t results = 0;
+    const std::uint64_t before = held.bytes();
+    while (const auto since = held.oldest()) {
+      const bool due = now - *since >= config_.uncollected * (collects ? kOld : 1);
+      if (!due || !starves(**starving)) {
+        break;
+      }
+      held.drop_oldest();
+      ++results;
+    }
+    if (results == 0) {
+      continue;
+    }
+    room = true;
+    counters_.given_up += results;
+    logger_.warn("lab node " + lab->pin().hex().substr(0, 16) + " has not collected " +
+                 std::to_string(results) + " results (" +
+                 std::to_string(before - held.bytes()) +
+                 " bytes): they are given up, others wait for the memory");
+  }
+  if (room) {
+    work_.set();
+  }
+}
+
 net::Task<void> Work::tidy_loop() {
   while (!stopped_) {
     co_await loop_.sleep(net::Milliseconds(2'000));

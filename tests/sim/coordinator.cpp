@@ -34,7 +34,8 @@ void Coordinator::open() {
     if (!found || !*found) return world_.time.violate("the coordinator forgot a peer");
   }
   matchmaker_ = std::make_unique<scheduler::Matchmaker>(
-      scheduler::Matchmaker::Config{.labs_per_host = world_.options.labs_per_host});
+      scheduler::Matchmaker::Config{.labs_per_host = world_.options.labs_per_host,
+                                     .term = world_.options.term});
   world_.time.note("coordinator up");
   update();
 }
@@ -66,8 +67,11 @@ void Coordinator::host_says(const Pin& pin, NodeId node, bool accepting) {
   if (!matchmaker_) return;
   register_peer(pin, wire::Role::kHost);
   Told& told = hosts_[pin];
-  if (told.when == 0 || told.accepting != accepting) calm_ = 0;
-  told = {world_.time.now() + 1, accepting, 0};
+  if (told.when == 0 || told.accepting != accepting) {
+    calm_ = 0;
+    told.since = world_.time.now();
+  }
+  told = {world_.time.now() + 1, accepting, 0, told.since};
   nodes_[pin] = node;
   matchmaker_->host_seen(pin, accepting, world_.time.now());
   answer(pin);
@@ -77,8 +81,11 @@ void Coordinator::lab_says(const Pin& pin, NodeId node, std::uint32_t wanted) {
   if (!matchmaker_) return;
   register_peer(pin, wire::Role::kLab);
   Told& told = labs_[pin];
-  if (told.when == 0 || told.wanted != wanted) calm_ = 0;
-  told = {world_.time.now() + 1, true, wanted};
+  if (told.when == 0 || told.wanted != wanted) {
+    calm_ = 0;
+    told.since = world_.time.now();
+  }
+  told = {world_.time.now() + 1, true, wanted, told.since};
   nodes_[pin] = node;
   matchmaker_->lab_seen(pin, wanted, world_.time.now());
   answer(pin);
@@ -123,7 +130,7 @@ void Coordinator::update() {
   });
 }
 
-void Coordinator::watch(Micros) {
+void Coordinator::watch(Micros now) {
   const auto violate = [&](const std::string& what) {
     world_.time.violate("matchmaking: " + what);
   };
@@ -131,6 +138,9 @@ void Coordinator::watch(Micros) {
   for (const auto& [pin, told] : hosts_) {
     const auto labs = matchmaker_->labs_of(pin);
     of_host[pin] = {labs.begin(), labs.end()};
+    if (!told.accepting && !labs.empty() &&
+        told.since + matchmaker_->config().silence + kUpdate < now)
+      violate("a host that has been paused for long keeps its place");
     if (labs.size() > world_.options.labs_per_host) violate("a host serves too many lab nodes");
     for (const Pin& lab : labs)
       if (!labs_.contains(lab)) violate("a host serves a lab node that is gone");
@@ -144,6 +154,7 @@ void Coordinator::watch(Micros) {
       if (!of_host.contains(host) || !of_host[host].contains(pin))
         violate("a lab node has a host that does not serve it");
   }
+  watch_turns(have, now);
   if (calm_ < kSettled) return;
   world_.time.count("settled assignments");
   for (const auto& [pin, host] : hosts_) {
@@ -156,6 +167,18 @@ void Coordinator::watch(Micros) {
         if (double(have[poor] + 1) / lab.wanted <= (double(have[rich]) - 1) / labs_[rich].wanted)
           violate("a lab node starves beside one that could spare a host");
     }
+  }
+}
+
+/// Whoever has no host has waited while all others had their turn, at most.
+void Coordinator::watch_turns(const std::map<Pin, std::size_t>& have, Micros now) {
+  const bool some_host = std::any_of(hosts_.begin(), hosts_.end(),
+                                     [](const auto& host) { return host.second.accepting; });
+  for (auto& [pin, told] : labs_) {
+    if (have.at(pin) > 0 || told.wanted == 0 || !some_host) told.since = now;
+    const Micros all = matchmaker_->config().term * labs_.size();
+    if (told.since + all + kSettled * kUpdate < now)
+      world_.time.violate("matchmaking: a lab node has waited for a host for longer than all terms");
   }
 }
 

@@ -26,6 +26,7 @@ class Coordinator {
   void answer(const Pin& pin);
   void register_peer(const Pin& pin, wire::Role role);
   void watch(Micros now);
+  void watch_turns(const std::map<Pin, std::size_t>& have, Micros now);
 
   World& world_;
   Disk disk_;
@@ -41,6 +42,7 @@ class Coordinator {
     Micros when = 0;
     bool accepting = true;
     std::uint32_t wanted = 0;
+    Micros since = 0;  ///< of a host: takes work, or not; of a lab node: has no host
   };
   std::map<Pin, Told> hosts_, labs_;
   std::uint64_t calm_ = 0;  ///< updates since somebody came, went or said something new

@@ -216,10 +216,10 @@ void SimHost::computed(std::uint64_t started, double seconds) {
     outcome.status = 1 + std::int32_t(r.below(9));
   } else if (lies_now(kLostInputs)) {
     outcome.status = GOBLIN_CORRUPT;
-  } else if (lies_now(kWrongResult)) {
+  } else if (!spec.trusted && lies_now(kWrongResult)) {
     world.time.count("lies");
     outcome.digest = result_of(done.plan->key, done.task, done.before, 1);
-  } else if (lies_now(kOwnResult)) {
+  } else if (lies_now(spec.trusted ? kOwnResult | kWrongResult : kOwnResult)) {
     world.time.count("lies");
     outcome.digest = result_of(done.plan->key, done.task, done.before, 2 + node);
   }

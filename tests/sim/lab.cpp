@@ -230,7 +230,7 @@ void Lab::on(const scheduler::SendLease& a) {
   lease.job = a.job;
   lease.task = a.task;
   lease.group = seat->spec.group;
-  lease.trusted = seat->spec.trusted;
+  lease.trusted = scheduler_->host_counts(a.host).trusted;
   lease.output_bytes = job.plan->task(a.job, a.task).output_bytes;
   used_leases_.insert(a.lease);
   const SentLease sent{this,   seat->connection,   a.lease, job.plan, a.job,

@@ -56,6 +56,9 @@ Options Options::draw(std::uint64_t seed) {
 
   o.abstain = r.chance(0.6) ? 0 : r.uniform(0, 1);
   o.miss = r.chance(0.5) ? 0 : r.uniform(0, 0.6);
+  // What no check sees, a validator that lies can have accepted where nobody else is left to ask.
+  if (o.abstain == 0 && o.miss == 0 && r.chance(0.8)) o.lying_validators = r.uniform(0.3, 1);
+  o.term = r.chance(0.5) ? 5'000'000 + r.below(60'000'000) : o.term;
   o.slow_checks = r.chance(0.7) ? 0 : r.uniform(0, 1);
   o.lab_stops = r.uniform(0, 0.6);
   o.large = r.chance(0.1) ? r.below(1'500'000) : r.below(2'000);

@@ -31,6 +31,7 @@ struct Options {
 
   double liars = 0.25, lie = 0.3;  ///< share of hosts that lie, in so many of their tasks
   std::uint32_t lies = kWrongResult;
+  double lying_validators = 0;  ///< share of the trusted hosts that lie, each a lie of its own
   double stall = 0.01, status = 0.01, hand_back = 0.01, lost_fetch = 0.02;  ///< per task
   double crash_per_minute = 0.5, change_per_minute = 0.3;
   double new_key = 0.2;  ///< of a host that crashed: it comes back as somebody else
@@ -50,6 +51,7 @@ struct Options {
   DiskFaults disk;          ///< while a disk is troubled
   double troubles_per_minute = 0;
   double coordinator_stops = 0.2;
+  Micros term = 600'000'000;  ///< of an assignment where lab nodes wait
 
   Micros faults_end = 90'000'000;
   bool fair =

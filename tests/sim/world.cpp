@@ -92,6 +92,7 @@ void World::populate(std::uint64_t seed) {
       host->liar = true;
       host->spec.group = 900 + random.below(liar_groups);
     }
+    if (host->spec.trusted && random.chance(options.lying_validators)) host->liar = true;
     by_pin_[host->pin] = host.get();
     hosts.push_back(std::move(host));
   }

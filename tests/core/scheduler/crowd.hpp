@@ -26,6 +26,7 @@ struct Crowd {
   std::unique_ptr<Driver> d;
   std::map<HostId, Behaviour> hosts;
   std::map<HostId, std::uint64_t> given;
+  bool blind = false;  ///< the kind's check cannot tell
   std::vector<SendLease> waiting;
   std::map<LeaseId, SendLease> sent;
   std::map<LeaseId, std::uint64_t> said;
@@ -77,7 +78,9 @@ struct Crowd {
         moved = true;
       }
       for (const CheckResult& c : d->take<CheckResult>()) {
-        d->s->checked(c.lease, said[c.lease] == kRight ? Verdict::kAccept : Verdict::kReject,
+        d->s->checked(c.lease, blind                       ? Verdict::kAbstain
+                               : said[c.lease] == kRight ? Verdict::kAccept
+                                                         : Verdict::kReject,
                       d->now);
         moved = true;
       }

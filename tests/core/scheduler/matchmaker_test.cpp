@@ -128,6 +128,60 @@ TEST(Matchmaker, APausedHostKeepsItsPlaceButGetsNoOther) {
   EXPECT_THAT(matchmaker.labs_of(host(0)), UnorderedElementsAre(lab(0), lab(1)));
 }
 
+TEST(Matchmaker, AHostThatStaysPausedGivesItsPlaceBack) {
+  Matchmaker matchmaker = one_lab_per_host();
+  matchmaker.host_seen(host(0), true, 0);
+  matchmaker.lab_seen(lab(0), 1, 0);
+  matchmaker.update(0);
+  for (Matchmaker::Micros now = kSecond; now <= 30 * kSecond; now += kSecond) {
+    matchmaker.host_seen(host(0), false, now);
+    matchmaker.lab_seen(lab(0), 1, now);
+    EXPECT_THAT(matchmaker.update(now), IsEmpty()) << "it may resume";
+  }
+  matchmaker.host_seen(host(0), false, 31 * kSecond);
+  matchmaker.host_seen(host(1), true, 31 * kSecond);
+  matchmaker.lab_seen(lab(0), 1, 31 * kSecond);
+  EXPECT_THAT(matchmaker.update(31 * kSecond), UnorderedElementsAre(host(0), host(1), lab(0)));
+  EXPECT_THAT(matchmaker.hosts_of(lab(0)), UnorderedElementsAre(host(1)));
+}
+
+// ---- fewer places than lab nodes
+
+/// How often each lab node had a host, of so many seconds.
+std::vector<int> served(Matchmaker& matchmaker, std::size_t hosts, std::size_t labs,
+                        std::uint32_t wanted, int seconds) {
+  std::vector<int> had(labs, 0);
+  for (int i = 0; i < seconds; ++i) {
+    const Matchmaker::Micros now = kSecond * static_cast<Matchmaker::Micros>(i);
+    for (std::size_t h = 0; h < hosts; ++h) matchmaker.host_seen(host(h), true, now);
+    for (std::size_t l = 0; l < labs; ++l) matchmaker.lab_seen(lab(l), wanted, now);
+    matchmaker.update(now);
+    for (std::size_t l = 0; l < labs; ++l)
+      had[l] += static_cast<int>(matchmaker.hosts_of(lab(l)).size());
+  }
+  return had;
+}
+
+TEST(Matchmaker, LabNodesTakeTurnsWherePlacesAreFew) {
+  Matchmaker matchmaker({.labs_per_host = 1, .term = 60 * kSecond});
+  // Two hosts, five lab nodes: each has two fifths of a host's time.
+  const auto had = served(matchmaker, 2, 5, 1, 5 * 60 * 20);
+  for (const int seconds : had) EXPECT_NEAR(seconds, 2 * 60 * 20, 2 * 60);
+}
+
+TEST(Matchmaker, NobodyIsMovedBeforeItsTerm) {
+  Matchmaker matchmaker({.labs_per_host = 1, .term = 600 * kSecond});
+  EXPECT_THAT(served(matchmaker, 1, 3, 1, 600), testing::ElementsAre(600, 0, 0));
+}
+
+TEST(Matchmaker, ThePlaceThatCannotBeSharedGoesRound) {
+  Matchmaker matchmaker({.labs_per_host = 1, .term = 60 * kSecond});
+  // Seven hosts, two lab nodes that want all of them: three each, and one in turns.
+  const auto had = served(matchmaker, 7, 2, 7, 4000);
+  EXPECT_NEAR(had[0], 7 * 4000 / 2, 60);
+  EXPECT_NEAR(had[1], 7 * 4000 / 2, 60);
+}
+
 TEST(Matchmaker, GivesBackWhatIsNoLongerWanted) {
   Matchmaker matchmaker({});
   for (std::size_t i = 0; i < 8; ++i) {

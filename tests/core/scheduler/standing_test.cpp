@@ -140,9 +140,9 @@ TEST(Standing, LeasesOfASuspendedHostGoToOthers) {
 
 TEST(Standing, AMajorityAgainstAHostEndsItsPartInTheJobOnly) {
   Crowd crowd(1);
+  crowd.blind = true;
   crowd.host(1, [](TaskId, std::uint64_t) { return std::uint64_t{13}; });
-  crowd.host(2, Crowd::honest);
-  crowd.host(3, Crowd::honest);
+  for (HostId id = 2; id < 7; ++id) crowd.host(id, Crowd::honest);
   for (JobId job = 1; job <= 3; ++job) {
     crowd.play(job, 20, wire::Policy::kReplicate);
     EXPECT_TRUE(crowd.caught.contains(1));

@@ -368,7 +368,13 @@ TEST(Quarantine, WhatOthersVouchForStands) {
     std::vector<SendLease> sent;
     while (!(sent = d.take<SendLease>()).empty())
       for (const SendLease& l : sent) d.say(l.host, l.lease, l.host == 1 ? of_host_1 : 8);
-    for (const FetchResult& f : d.take<FetchResult>()) d.s->fetched(f.lease, d.now);
+    for (int round = 0; round < 4; ++round) {
+      for (const FetchResult& f : d.take<FetchResult>()) d.s->fetched(f.lease, d.now);
+      for (const CheckResult& c : d.collect().take<CheckResult>())
+        d.s->checked(c.lease, Verdict::kAbstain, d.now);
+      for (const SendLease& l : d.collect().take<SendLease>())
+        d.say(l.host, l.lease, l.host == 1 ? of_host_1 : 8);
+    }
     for (const AcceptResult& a : d.collect().take<AcceptResult>()) d.s->accepted(1, a.task, d.now);
     d.collect();
   };
@@ -415,7 +421,9 @@ TEST(Trust, ReplicasThatDifferAreNamed) {
     d.s->fetched(lease.lease, d.now);
     d.collect();
   }
-  EXPECT_THAT(d.take<AcceptResult>(), IsEmpty());
+  for (const CheckResult& c : d.take<CheckResult>())
+    d.s->checked(c.lease, Verdict::kAbstain, d.now);
+  EXPECT_THAT(d.collect().take<AcceptResult>(), IsEmpty());
   const auto name = [](HostId host) { return host == 1 ? std::string("abc") : std::string("def"); };
   const std::string says = d.s->waiting_reason(1, name);
   EXPECT_THAT(says, HasSubstr("the results of task 3 differ (hosts "));

@@ -80,10 +80,16 @@ TEST(Adaptive, AnAuditThatDiffersRefusesAllWhoVouched) {
   v.audit();
   EXPECT_TRUE(v.decide().want_validator);
   Decision d = v.commit(9, kRight, 0, true);
-  ASSERT_EQ(d.refuse.size(), 2u);
-  EXPECT_EQ(d.refuse[0].reason, RefusalReason::kValidatorDiffers);
+  EXPECT_THAT(d.refuse, IsEmpty()) << "the check is asked first";
+  EXPECT_EQ(d.check, 101u);
   EXPECT_EQ(d.fetch, 109u);
-  EXPECT_EQ(v.arrive(9).accept, 109u);
+  v.checked(101, Verdict::kReject);
+  d = v.decide();
+  ASSERT_EQ(d.refuse.size(), 2u);
+  EXPECT_EQ(d.refuse[0].reason, RefusalReason::kCheckFailed);
+  EXPECT_EQ(v.arrive(9).check, 109u) << "it is looked at as well";
+  v.checked(109, Verdict::kAccept);
+  EXPECT_EQ(v.decide().accept, 109u);
 }
 
 TEST(Adaptive, HostsBetweenNewAndKnownNeedEachOther) {
@@ -112,13 +118,15 @@ TEST(Adaptive, WhereNobodyElseCouldConfirmATrustedHostMust) {
   EXPECT_TRUE(v.commit(1, kRight, 5).want_validator);
 }
 
-TEST(Adaptive, WhereResultsDifferTheTrustedHostDecidesAndNoMajority) {
+TEST(Adaptive, WhereResultsDifferAndTheCheckCannotTellATrustedHostIsAsked) {
   Judged v;
   v.commit(1, kWrong, kLong);
   EXPECT_EQ(v.arrive(1).hold, 101u);
   Decision d = v.commit(2, kRight, 2);
-  EXPECT_TRUE(d.want_validator);
+  EXPECT_EQ(d.check, 101u);
   v.arrive(2);
+  v.checked(101, Verdict::kAbstain);
+  EXPECT_TRUE(v.decide().want_validator);
   d = v.commit(9, kRight, 0, true);
   ASSERT_EQ(d.refuse.size(), 1u);
   EXPECT_EQ(d.refuse[0].host, 1u);
