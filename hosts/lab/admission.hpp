@@ -19,8 +19,12 @@ class Admission {
     bool operator==(const Standing&) const = default;
   };
 
-  Admission(std::vector<wire::Digest> hosts, std::vector<wire::Digest> validators)
-      : hosts_(std::move(hosts)), validators_(std::move(validators)) {}
+  /// `network_validators`: hosts that the coordinator calls validators are trusted like our own.
+  Admission(std::vector<wire::Digest> hosts, std::vector<wire::Digest> validators,
+            bool network_validators = false)
+      : hosts_(std::move(hosts)),
+        validators_(std::move(validators)),
+        network_validators_(network_validators) {}
 
   /// The coordinator's word, each with a lease from `now`. A host that it no longer names keeps its
   /// lease to the end: a coordinator that has just started knows nobody yet.
@@ -36,6 +40,7 @@ class Admission {
     net::TimePoint until;
   };
   std::vector<wire::Digest> hosts_, validators_;
+  bool network_validators_;
   std::map<wire::Digest, Assigned> assigned_;
 };
 

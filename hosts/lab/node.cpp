@@ -26,7 +26,7 @@ class Node {
       : config_(config),
         loop_(loop),
         logger_(std::move(logger)),
-        admission_(config.hosts, config.validators) {}
+        admission_(config.hosts, config.validators, config.network_validators) {}
 
   Result<void> open() {
     const std::string& dir = config_.state_dir;

@@ -26,6 +26,7 @@ Result<LabConfig> read_config(hosts::ConfigReader& reader) {
       static_cast<std::uint32_t>(reader.u64("limits.per-address", 1000, {1, 1'000'000}));
   config.hosts = link::read_pins(reader, "hosts.allow");
   config.validators = link::read_pins(reader, "hosts.validators");
+  config.network_validators = reader.boolean("hosts.network-validators", false);
   config.clients = link::read_pins(reader, "clients.allow");
   config.staging_bytes = reader.bytes("staging.cap", 0);
   config.engine.stage_keep_ms = static_cast<std::uint64_t>(

@@ -47,8 +47,16 @@ TEST(Admission, AHostThatIsNoLongerNamedKeepsItsLease) {
   EXPECT_FALSE(admission.standing(pin(1), kStart + kLease));
 }
 
+TEST(Admission, TheCoordinatorNamesNoValidatorsByItself) {
+  Admission admission({}, {pin(2)});
+  admission.assign(word(1, true), kStart);
+  admission.assign(word(2, true), kStart);
+  EXPECT_EQ(admission.standing(pin(1), kStart), Admission::Standing{false});
+  EXPECT_EQ(admission.standing(pin(2), kStart), Admission::Standing{true}) << "the lab's own";
+}
+
 TEST(Admission, TrustFollowsTheCoordinatorsLastWord) {
-  Admission admission({pin(2)}, {});
+  Admission admission({pin(2)}, {}, true);
   admission.assign(word(1, true), kStart);
   admission.assign(word(2, true), kStart);
   EXPECT_EQ(admission.standing(pin(1), kStart), Admission::Standing{true});
