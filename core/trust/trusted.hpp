@@ -30,7 +30,8 @@ struct Trusted {
   std::optional<Catalogue> catalogue;  ///< of state.targets and state.timestamp under `root`
 
   /// Reads the catalogue that the state names, judged by the root in force. What is missing,
-  /// damaged or not signed by that root's keys is none: the next update brings it.
+  /// damaged or not signed by that root's keys is none: the next update brings it. None, too, while
+  /// that root is older than the installation's.
   void load_catalogue();
 
   [[nodiscard]] Clock clock() const {

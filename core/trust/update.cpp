@@ -164,6 +164,13 @@ Result<void> Update::take_root(const Result<wire::Bytes>& answer) {
 
 Result<void> Update::end_roots() {
   const wire::TrustRoot& root = trusted_.root;
+  if (root.version < trusted_.installed.version) {
+    return fail(Code::kUnavailable,
+                "the coordinator serves no root after version " + std::to_string(root.version) +
+                    ", and this installation came with version " +
+                    std::to_string(trusted_.installed.version) +
+                    ": it holds back that keys were changed; nothing starts until it serves it");
+  }
   GOBLIN_TRY_VOID(check_times(trusted_.clock(), version_text("root", root.version), root.issued_s,
                               root.expires_s, now_s_));
   wanted_ = Wanted{MetadataRole::kTimestamp, 0, max_file_bytes(MetadataRole::kTimestamp), {}};
@@ -185,7 +192,8 @@ Result<void> Update::take_timestamp(const Result<wire::Bytes>& answer) {
   seen_more_ = state.seen_timestamp != file || state.seen_targets != timestamp_.targets;
   state.seen_timestamp = file;
   state.seen_targets = timestamp_.targets;
-  state.latest_s = std::max({state.latest_s, now_s_, timestamp_.issued_s});
+  // What was signed, not what this clock says: one that was fast for a moment must not shut us out.
+  state.latest_s = std::max(state.latest_s, timestamp_.issued_s);
   if (timestamp_.targets == state.targets) {
     if (const auto kept = trusted_.directory.read(state.targets)) {
       return accept(*kept, true);

@@ -102,6 +102,10 @@ Catalogue make_catalogue(const wire::TrustRoot& root, const wire::TrustTimestamp
 
 void Trusted::load_catalogue() {
   catalogue.reset();
+  // Keys that the installation's root has taken away sign nothing any more.
+  if (root.version < installed.version) {
+    return;
+  }
   if (state.targets.version == 0 || state.timestamp.version == 0) {
     return;
   }

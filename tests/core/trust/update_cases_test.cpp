@@ -326,6 +326,8 @@ TEST_F(UpdateCases, Case12NameIsAPath) {
 
 TEST_F(UpdateCases, Case13ClockBackTenYears) {
   start();
+  network_.publish_timestamp(kNow);
+  GOBLIN_ASSERT_OK(update());
   const std::uint64_t back = kNow - 3650 * kDay;
   expect_refused(Code::kUnavailable, "it was set back", back);
   EXPECT_TRUE(network_.server.asked.size() > 0);
@@ -342,6 +344,39 @@ TEST_F(UpdateCases, Case13ClockBackTenYears) {
   // Within the tolerance nothing happens; beyond it, by a second, it does.
   EXPECT_TRUE(update(kNow - 3600));
   GOBLIN_EXPECT_CODE(Code::kUnavailable, update(kNow - 3601));
+}
+
+// A clock that was fast for a moment: only what was signed counts, not what it said.
+TEST_F(UpdateCases, Case13ClockThatWasFast) {
+  start();
+  GOBLIN_ASSERT_OK(update(kNow + 5 * kDay));
+  GOBLIN_ASSERT_OK(update(kNow));
+  GOBLIN_ASSERT_OK(verifier_->may_start(kNow));
+}
+
+// Keys were stolen, the package was upgraded, and whoever has the coordinator goes on as before.
+TEST_F(UpdateCases, Case2RootOfTheInstallationIsWithheld) {
+  start();
+  network_.publish_root([&](wire::TrustRoot& root) {
+    root.targets.keys = {numbered_key(41).public_key(), numbered_key(42).public_key()};
+  });
+  const Bytes second = network_.server.files.at({MetadataRole::kRoot, 2});
+  network_.server.files.erase({MetadataRole::kRoot, 2});
+  verifier_.reset();
+  verifier_ = Verifier::open({.directory = directory_ / "trust", .root = second}).value();
+  EXPECT_EQ(verifier_->catalogue(), nullptr);
+  GOBLIN_EXPECT_CODE(Code::kUnavailable, verifier_->may_start(kNow));
+  const auto refused = update();
+  GOBLIN_EXPECT_CODE(Code::kUnavailable, refused);
+  EXPECT_NE(refused.error().message.find("this installation came with version 2"),
+            std::string::npos)
+      << refused.error().message;
+  EXPECT_EQ(verifier_->catalogue(), nullptr);
+  // Once it is served, all is as the new keys say.
+  network_.server.files[{MetadataRole::kRoot, 2}] = second;
+  (void)update();
+  EXPECT_EQ(verifier_->root().version, 2u);
+  EXPECT_EQ(verifier_->catalogue(), nullptr) << "nothing that the new keys signed is there yet";
 }
 
 // The blob is not there yet when the machine dies after the metadata; or another one is.
