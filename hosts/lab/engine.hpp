@@ -202,6 +202,8 @@ class Engine {
   void forget_lease(LeaseMap::iterator lease);
   /// A lease that came to nothing, of which the scheduler says no more.
   void lease_failed(std::uint64_t lease);
+  /// Why the scheduler will say that a result is refused, or could not be fetched.
+  static void saw_wrong(Job& job, std::uint64_t task, const wire::Digest& host, std::string why);
   void note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
                      std::string detail);
   JobPtr find_job(std::uint64_t job) const;

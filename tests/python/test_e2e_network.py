@@ -157,3 +157,21 @@ def test_silent_and_mute_connections_give_way(lab: gg.LocalLab, stranger: Path) 
         for peer in peers:
             peer.close()
     assert_unharmed(lab)
+
+
+@pytest.mark.parametrize("address", ["224.0.0.1", "ff02::1", "0.0.0.0", "::ffff:0.0.0.0"])
+def test_addresses_that_are_none_are_not_connected_to(address: str) -> None:
+    """A lab node says where it is; hosts say why they do not go there."""
+    options = {"listen.public-address": address}
+    with gg.local(hosts=1, memory="64MiB", lab_options=options, wait=False) as made:
+        host = made.network.hosts[0]
+
+        def told() -> bool:
+            words = e2e.ask(host, "status").stdout
+            return "is a multicast or reserved address" in words and "public-address" in words
+
+        e2e.until("the host says why", told)
+        words = e2e.ask(host, "status").stdout
+        refused = next(w for w in words.splitlines() if "addresses refused" in w)
+        assert int(refused.split()[-1]) >= 1
+        assert made.hosts() == []
