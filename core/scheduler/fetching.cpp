@@ -27,8 +27,8 @@ void SchedulerImpl::begin_fetch(Lease& lease) {
     if (all) {
       // One that is known to send for longer than anybody is waited for has no claim on that time
       // again: whoever has nothing better to do may compute the task, too.
-      const bool slow = own && *own * 1e6 > double(config_.fetch_floor) &&
-                        *own > *all * config_.straggler_factor;
+      const bool slow =
+          own && *own * 1e6 > double(config_.fetch_floor) && *own > *all * config_.straggler_factor;
       const double seconds =
           (slow ? *all : std::max(*all, own.value_or(0))) * config_.straggler_factor;
       limit = std::max(slow ? config_.straggler_floor : config_.fetch_floor,
