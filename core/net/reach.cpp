@@ -19,16 +19,11 @@ struct Block {
 // The special-purpose registries of IANA, as far as something may listen there; the first block
 // that an address lies in counts.
 constexpr std::array kV4{
-    Block{{0}, 8, Reach::kNowhere},
-    Block{{10}, 8, Reach::kPrivate},
-    Block{{100, 64}, 10, Reach::kPrivate},
-    Block{{127}, 8, Reach::kLoopback},
-    Block{{169, 254}, 16, Reach::kLink},
-    Block{{172, 16}, 12, Reach::kPrivate},
-    Block{{192, 0, 0}, 24, Reach::kPrivate},
-    Block{{192, 168}, 16, Reach::kPrivate},
-    Block{{198, 18}, 15, Reach::kPrivate},
-    Block{{224}, 3, Reach::kNowhere},
+    Block{{0}, 8, Reach::kNowhere},          Block{{10}, 8, Reach::kPrivate},
+    Block{{100, 64}, 10, Reach::kPrivate},   Block{{127}, 8, Reach::kLoopback},
+    Block{{169, 254}, 16, Reach::kLink},     Block{{172, 16}, 12, Reach::kPrivate},
+    Block{{192, 0, 0}, 24, Reach::kPrivate}, Block{{192, 168}, 16, Reach::kPrivate},
+    Block{{198, 18}, 15, Reach::kPrivate},   Block{{224}, 3, Reach::kNowhere},
 };
 constexpr std::array kV6{
     Block{{0}, 128, Reach::kNowhere},
@@ -55,8 +50,8 @@ constexpr std::array kEmbedded{
     Embedded{{0x20, 0x02}, 16, 2},
 };
 
-bool within_block(std::span<const std::uint8_t> address,
-                  const std::array<std::uint8_t, 16>& prefix, unsigned bits) {
+bool within_block(std::span<const std::uint8_t> address, const std::array<std::uint8_t, 16>& prefix,
+                  unsigned bits) {
   for (unsigned bit = 0; bit < bits; ++bit) {
     const unsigned mask = 0x80u >> (bit % 8);
     if (((address[bit / 8] ^ prefix[bit / 8]) & mask) != 0) {

@@ -82,8 +82,8 @@ Result<std::vector<SocketAddress>> far_enough(std::vector<SocketAddress> address
     return true;
   });
   if (addresses.empty() && !refused.empty()) {
-    return fail(Code::kInvalidArgument, refused + "; only " + std::string(reach_name(least)) +
-                                            " ones, or such as reach farther, are connected to");
+    return fail(Code::kInvalidArgument, refused + ", and " + std::string(reach_name(least)) +
+                                            " or wider ones only are connected to from here");
   }
   return addresses;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
-// Which host computes a replica is drawn: a coalition that is idle at the right moment, or asks more
-// often than others, must not get both halves of a quorum. The drawn hosts alone may take the task
-// for a while; then others are drawn.
+// Which host computes a replica is drawn: a coalition that is idle at the right moment, or asks
+// more often than others, must not get both halves of a quorum. The drawn hosts alone may take the
+// task for a while; then others are drawn.
 #include <algorithm>
 
 #include "core/scheduler/scheduler_impl.hpp"

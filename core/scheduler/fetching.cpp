@@ -25,8 +25,14 @@ void SchedulerImpl::begin_fetch(Lease& lease) {
     const auto all = fetches_.predict(double(lease.fetch_bytes));
     const auto own = lease.host->uplink.predict(double(lease.fetch_bytes));
     if (all) {
-      const double seconds = std::max(*all, own.value_or(0)) * config_.straggler_factor;
-      limit = std::max(config_.fetch_floor, static_cast<Micros>(std::min(seconds * 1e6, 1e15)));
+      // One that is known to send for longer than anybody is waited for has no claim on that time
+      // again: whoever has nothing better to do may compute the task, too.
+      const bool slow =
+          own && *own * 1e6 > double(config_.fetch_floor) && *own > *all * config_.straggler_factor;
+      const double seconds =
+          (slow ? *all : std::max(*all, own.value_or(0))) * config_.straggler_factor;
+      limit = std::max(slow ? config_.straggler_floor : config_.fetch_floor,
+                       static_cast<Micros>(std::min(seconds * 1e6, 1e15)));
     }
   }
   lease.fetch_late_at = now_ + limit;
@@ -69,6 +75,16 @@ void SchedulerImpl::end_fetch(Lease& lease) {
 
 void SchedulerImpl::fetch_is_late(Lease& lease) {
   Task& task = *lease.task;
+  if (lease.host != nullptr && lease.fetch_came > 0) {
+    const Micros time = std::max<Micros>(now_ - lease.fetch_start, 1);
+    const double per_second = double(lease.fetch_came) * 1e6 / double(time);
+    lease.host->uplink.add(double(lease.fetch_came), double(time) * 1e-6);
+    say(Incident{lease.job->id, task.id, lease.host_id,
+                 "sends its results slowly: " + std::to_string(lease.fetch_came) + " bytes in " +
+                     std::to_string(time / 1000) + " ms, " +
+                     std::to_string(static_cast<std::uint64_t>(per_second)) + " bytes/s",
+                 false, true});
+  }
   lease.fetch_late = true;
   ++lease.job->straggling;
   if (task.late_fetches++ == 0) lease.job->late.push_back(&task);

@@ -88,11 +88,11 @@ void SchedulerImpl::hosts_changed() {
   settle();
 }
 
-/// Whether a validator is here decides where abstained checks go, who is left to ask what becomes of
-/// a dispute.
+/// Whether a validator is here decides where abstained checks go, who is left to ask what becomes
+/// of a dispute.
 void SchedulerImpl::rejudge_by_digest(Job& job) {
-  const bool all = job.policy.policy == wire::Policy::kAlgebraic ||
-                   job.policy.policy == wire::Policy::kAdaptive;
+  const bool all =
+      job.policy.policy == wire::Policy::kAlgebraic || job.policy.policy == wire::Policy::kAdaptive;
   for (auto& [id, task] : job.tasks)
     if (task.state == TaskState::kOpen && task.validation.by_digest() && task.batch == 0 &&
         (all || task.validation.unconfirmed()))

@@ -150,7 +150,7 @@ void SchedulerImpl::not_used(Task& task, const validation::Refusal& refusal) {
     say(ReleaseResult{lease->host_id, lease->id});
     end_committed(*lease);
   }
-  say(Incident{job.id, task.id, refusal.host, reason_text(refusal.reason)});
+  say(Incident{job.id, task.id, refusal.host, reason_text(refusal.reason), false, true});
   // What its batch was to vouch for is not vouched for.
   if (job.policy.policy == wire::Policy::kAdaptive)
     distrust(job, find_host(refusal.host), refusal.host, task.id);

@@ -95,7 +95,8 @@ void Matchmaker::end_silent(Micros now) {
   }
 }
 
-/// What is wanted no longer, and what a host that takes no work holds: it may resume, but not for ever.
+/// What is wanted no longer, and what a host that takes no work holds: it may resume, but not for
+/// ever.
 void Matchmaker::give_back(Micros now) {
   for (auto& [pin, lab] : labs_) {
     while (lab.hosts.size() > lab.wanted) {

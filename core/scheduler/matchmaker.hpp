@@ -3,10 +3,10 @@
 //
 // A host serves at most `labs_per_host` lab nodes. Assignments are leases: sticky while both sides
 // are heard of, ended when one is silent for `silence` or the host takes no work for so long. A lab
-// node with fewer hosts than its share takes from those with more than theirs, one per host and round, so
-// that work is not torn apart. Where places are so few that some lab nodes would get no host, or one
-// fewer than others, an assignment ends after `term` in favour of the lab node that has waited
-// longest: over time all have their share, at one move per host and round.
+// node with fewer hosts than its share takes from those with more than theirs, one per host and
+// round, so that work is not torn apart. Where places are so few that some lab nodes would get no
+// host, or one fewer than others, an assignment ends after `term` in favour of the lab node that
+// has waited longest: over time all have their share, at one move per host and round.
 #pragma once
 
 #include <cstdint>

@@ -211,13 +211,14 @@ struct Rerun {
   JobId job;
   TaskId task;
 };
-/// For explain(): a start of a task that came to nothing.
+/// For explain(): a start of a task that came to nothing, or what else people should hear of.
 struct Incident {
   JobId job;
   TaskId task;
   HostId host;
   std::string what;
   bool refused = false;  ///< its result was wrong
+  bool note = false;     ///< nothing failed
 };
 /// Every task is accepted and none waits for a recheck. Said once; remove_job() is still due.
 struct FinishJob {

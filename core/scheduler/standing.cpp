@@ -43,7 +43,8 @@ bool SchedulerImpl::keeps_role(const Host& host) const {
 /// it said of results that are not decided on counts no more.
 void SchedulerImpl::lose_role(Host& host, Job& job, const Task& task) {
   constexpr TaskId kNone = ~TaskId{0};
-  say(Incident{job.id, task.id, host.id, "is no validator any more: its result was wrong"});
+  say(Incident{job.id, task.id, host.id, "is no validator any more: its result was wrong", false,
+               true});
   set_role(host, false);
   for (const auto& [id, other] : jobs_) {
     if (other.get() == &job || other->ended) continue;

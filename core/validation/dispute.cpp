@@ -146,13 +146,12 @@ void TaskValidation::settle(Decision& decision) {
   for (const Side& side : all) most = std::max(most, side.votes);
   for (const Entry& e : entries_) live += e.refused ? 0 : 1;
   if ((live >= 2 * quorum() + 3 && most < quorum()) || live >= kMostResults * margin) {
-    decision.fail =
-        Error{Code::kCorrupt,
-              std::to_string(live) + " results were computed and " +
-                  (most < quorum() ? "no " + std::to_string(quorum()) +
-                                         " of independent hosts are equal"
-                                   : "none leads by " + std::to_string(margin) + " hosts") +
-                  ": hosts disagree on this task; look at explain() for who they are"};
+    decision.fail = Error{
+        Code::kCorrupt,
+        std::to_string(live) + " results were computed and " +
+            (most < quorum() ? "no " + std::to_string(quorum()) + " of independent hosts are equal"
+                             : "none leads by " + std::to_string(margin) + " hosts") +
+            ": hosts disagree on this task; look at explain() for who they are"};
     return;
   }
   const bool trusted_spoke =

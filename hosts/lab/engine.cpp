@@ -255,11 +255,21 @@ void Engine::on(const scheduler::Incident& action) {
       ++job->shares[pin].refused;
       ++past_hosts_[pin].refused;
       ++job->counters->refused;
-    } else {
+    } else if (!action.note) {
       ++job->shares[pin].failed;
       ++past_hosts_[pin].failed;
     }
-    note_incident(*job, action.task, pin, action.what, "");
+    // What was seen of the same result here belongs to it.
+    auto seen = job->seen_wrong.extract({action.task, pin});
+    note_incident(*job, action.task, pin, action.what,
+                  seen.empty() ? std::string() : std::move(seen.mapped()));
+  }
+}
+
+void Engine::saw_wrong(Job& job, std::uint64_t task, const wire::Digest& host, std::string why) {
+  constexpr std::size_t kMost = 4096;  // the scheduler tells of each at once
+  if (job.seen_wrong.size() < kMost) {
+    job.seen_wrong.insert_or_assign({task, host}, std::move(why));
   }
 }
 

@@ -82,6 +82,7 @@ struct EngineOptions {
   plugin::RunnerOptions runner;               ///< program, backend, device; plugin is filled in
   net::Milliseconds plan_deadline{120'000};   ///< for one answer of a planner
   net::Milliseconds check_deadline{600'000};  ///< for one batch of checks
+  std::uint64_t retry_ms = 5'000;  ///< a job whose files cannot be opened now tries again then
   std::uint64_t stage_keep_ms = 24ULL * 3600 * 1000;  ///< staged and not submitted: removed then
   std::uint32_t max_jobs = 256;                       ///< that have not ended: each has two runners
   std::uint64_t result_keep_ms = 7ULL * 24 * 3600 * 1000;  ///< ended jobs are forgotten after this
@@ -221,6 +222,8 @@ class Engine {
   void forget_lease(LeaseMap::iterator lease);
   /// A lease that came to nothing, of which the scheduler says no more.
   void lease_failed(std::uint64_t lease);
+  /// Why the scheduler will say that a result is refused, or could not be fetched.
+  static void saw_wrong(Job& job, std::uint64_t task, const wire::Digest& host, std::string why);
   void note_incident(Job& job, std::uint64_t task, const wire::Digest& host, std::string what,
                      std::string detail);
   JobPtr find_job(std::uint64_t job) const;
@@ -239,6 +242,7 @@ class Engine {
       std::shared_ptr<const net::UniqueFd> memfd);
   net::Task<void> run_job(JobPtr job);
   net::Task<Result<void>> open_plan(JobPtr job);
+  net::Task<Result<void>> adopt_kept(JobPtr job);
   net::Task<Result<void>> replay_accepted(JobPtr job);
   net::Task<Result<void>> start_runners(JobPtr job);
   net::Task<void> planner_broke(JobPtr job, Error error);

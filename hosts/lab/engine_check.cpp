@@ -117,11 +117,11 @@ net::Task<void> Engine::check_loop(JobPtr job) {
       if (found != by_lease.end()) {
         verdict = verdict_of(*found->second);
         job->counters->check_us += found->second->check_us;
-        if (verdict != scheduler::Verdict::kAccept && it != leases_.end()) {
+        if (verdict == scheduler::Verdict::kReject && it != leases_.end()) {
+          saw_wrong(*job, it->second.task->planned.id, it->second.pin, found->second->message);
+        } else if (verdict == scheduler::Verdict::kAbstain && it != leases_.end()) {
           note_incident(*job, it->second.task->planned.id, it->second.pin,
-                        verdict == scheduler::Verdict::kReject ? "rejected by the check"
-                                                               : "not decided by the check",
-                        found->second->message);
+                        "not decided by the check", found->second->message);
         }
       }
       ++job->counters->checked;

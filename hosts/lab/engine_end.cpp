@@ -59,6 +59,7 @@ void Engine::close_job(Job& job) {
   queues_.erase(job.record.job);
   job.tasks.clear();
   job.kept.clear();
+  job.seen_wrong.clear();
   job.view_digests.clear();
   job.restored.clear();
   job.doubts.clear();

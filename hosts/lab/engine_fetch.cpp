@@ -15,8 +15,8 @@ void Engine::on(const scheduler::FetchResult& action) {
   }
   const LeaseEntry& entry = it->second;
   if (entry.malformed) {
-    note_incident(*entry.job, action.task, entry.pin, "refused",
-                  "outputs of another number, type or shape than the task's");
+    saw_wrong(*entry.job, action.task, entry.pin,
+              "outputs of another number, type or shape than the task's");
     scheduler_->fetch_failed(action.lease, true, now());
     return;
   }
@@ -122,8 +122,7 @@ net::Task<void> Engine::fetch(std::uint64_t lease) {
       co_await end_job(job, wire::JobState::kFailed, std::move(done).error());
       co_return;
     }
-    note_incident(*job, task->planned.id, it->second.pin, wrong ? "refused" : "not fetched",
-                  done.error().message);
+    saw_wrong(*job, task->planned.id, it->second.pin, done.error().message);
     scheduler_->fetch_failed(lease, wrong, now());
     co_await release_slot(job, *slot);
   }

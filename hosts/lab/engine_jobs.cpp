@@ -48,7 +48,6 @@ net::Task<Result<void>> Engine::start_runners(JobPtr job) {
 }
 
 net::Task<void> Engine::run_job(JobPtr job) {
-  constexpr net::Milliseconds kRetry{5'000};
   const bool resumed = !job->planner;
   Result<void> outcome;
   if (!job->ended && plugins_.revoked(job->record.plugin)) {  // while it was submitted, or away
@@ -66,6 +65,9 @@ net::Task<void> Engine::run_job(JobPtr job) {
       }
     }
     outcome = co_await start_runners(job);
+    if (outcome && resumed && !job->ended && job->record.plan_state) {
+      outcome = co_await adopt_kept(job);
+    }
     turn.reset();
     const bool later =
         !outcome && resumed &&
@@ -77,7 +79,7 @@ net::Task<void> Engine::run_job(JobPtr job) {
     logger_.warn("job " + std::to_string(job->record.job) + " waits: " + outcome.error().message);
     job->record.message = outcome.error().message;
     touch(*job);
-    co_await loop_.sleep(kRetry);
+    co_await loop_.sleep(net::Milliseconds(options_.retry_ms));
   }
   if (job->ended) {  // its message says why
     co_return;
@@ -170,6 +172,35 @@ net::Task<Result<void>> Engine::open_plan(JobPtr job) {
   co_return Result<void>{};
 }
 
+/// Opens what was accepted and is kept, before the planner hears of any: a disk that fails now is
+/// asked again later. Done again from the start each time.
+net::Task<Result<void>> Engine::adopt_kept(JobPtr job) {
+  const std::uint64_t number = job->record.job;
+  auto records = co_await with_journal(
+      [number](store::LabJournal& journal) { return journal.accepted(number); });
+  if (!records || job->ended) {
+    co_return records ? Result<void>{} : fail(std::move(records).error());
+  }
+  std::set<std::uint64_t> stages;
+  for (const auto& record : *records) {
+    if (!record.merged) {
+      stages.insert(record.stage);
+    }
+  }
+  job->kept.clear();
+  job->results.reset(stages);
+  for (const auto& record : *records) {
+    if (record.merged) {
+      continue;
+    }
+    const SlotLayout layout = SlotLayout::of(record.planned.outputs);
+    const Slot slot{record.stage, record.stage_offset, layout.total};
+    GOBLIN_CO_TRY_VOID(job->results.adopt(slot));
+    job->kept.emplace(record.task, Kept{slot, record.planned.outputs});
+  }
+  co_return Result<void>{};
+}
+
 net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
   const std::uint64_t number = job->record.job;
   auto records = co_await with_journal(
@@ -198,10 +229,7 @@ net::Task<Result<void>> Engine::replay_accepted(JobPtr job) {
       wire::AcceptTask item;
       item.task = record.planned;
       if (!record.merged) {
-        const SlotLayout layout = SlotLayout::of(record.planned.outputs);
-        const Slot slot{record.stage, record.stage_offset, layout.total};
-        GOBLIN_CO_TRY_VOID(job->results.adopt(slot));
-        job->kept.emplace(record.task, Kept{slot, record.planned.outputs});
+        const Slot slot = job->kept.at(record.task).slot;
         auto task = std::make_shared<PreparedTask>();
         task->planned = record.planned;
         item.has_outputs = true;

@@ -95,6 +95,8 @@ struct Job {
   std::vector<OutSeen> out_seen;               ///< see check_out_files
   std::shared_ptr<const net::UniqueFd> memfd;  ///< the plugin, sealed
   std::shared_ptr<MappedRunner> planner, checker;
+  /// Why a result is refused, by task and host, until the scheduler says that it is.
+  std::map<std::pair<std::uint64_t, wire::Digest>, std::string> seen_wrong;
   std::uint32_t checker_starts = 0;
   std::uint32_t planner_starts = 0;
   bool scheduled = false;  ///< the scheduler knows it

@@ -88,7 +88,7 @@ Result<net::UniqueFd> take_file(std::vector<net::UniqueFd>* fds, std::uint32_t i
     const bool gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
     return fail(gone ? Code::kNotFound : Code::kUnavailable,
                 what + ": '" + path + "' cannot be opened: " + std::strerror(errno) +
-                    "; submit the job again");
+                    (gone ? "; submit the job again" : "; it is tried again"));
   }
   return fd;
 }

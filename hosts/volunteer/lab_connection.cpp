@@ -99,7 +99,7 @@ net::Task<Result<void>> LabConnection::session() {
     ++refused_addresses_;
     co_return fail(Code::kInvalidArgument,
                    connected.error().message +
-                       ", since the coordinator's reaches as far; the lab node's owner sets "
+                       " (as wide as the coordinator's); the lab node's owner sets "
                        "listen.public-address to one that volunteers can reach");
   }
   channel_ = std::move(*connected);

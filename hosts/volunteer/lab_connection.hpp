@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: PolyForm-Noncommercial-1.0.0
 // A host's connection to one lab node that the coordinator assigned to it, kept up while the
 // assignment lasts. A lab node says itself where it is, and hosts are inside other people's
-// networks: they connect to addresses that reach as far as the coordinator's at least. Loop's thread
-// only.
+// networks: they connect to addresses that reach as far as the coordinator's at least. Loop's
+// thread only.
 #pragma once
 
 #include <memory>

@@ -60,8 +60,7 @@ void Work::give_up_uncollected() {
     room = true;
     counters_.given_up += results;
     logger_.warn("lab node " + lab->pin().hex().substr(0, 16) + " has not collected " +
-                 std::to_string(results) + " results (" +
-                 std::to_string(before - held.bytes()) +
+                 std::to_string(results) + " results (" + std::to_string(before - held.bytes()) +
                  " bytes): they are given up, others wait for the memory");
   }
   if (room) {

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import gpugoblin as gg
+from gpugoblin import _local
 
 pytestmark = pytest.mark.timeout(90)
 
@@ -157,3 +158,15 @@ def test_silent_and_mute_connections_give_way(lab: gg.LocalLab, stranger: Path) 
         for peer in peers:
             peer.close()
     assert_unharmed(lab)
+
+
+@pytest.mark.parametrize("address", ["224.0.0.1", "ff02::1", "0.0.0.0", "::ffff:0.0.0.0"])
+def test_addresses_that_are_none_are_not_connected_to(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lab node says where it is; hosts do not go there, and say why."""
+    monkeypatch.setattr(_local, "_JOIN_SECONDS", 5)
+    options = {"listen.public-address": address}
+    why = "is a multicast or reserved address.*listen.public-address"
+    with pytest.raises(gg.UnavailableError, match=why):
+        gg.local(hosts=1, memory="64MiB", lab_options=options)

@@ -33,9 +33,8 @@ void Coordinator::open() {
     const auto found = registry_->find(pin);
     if (!found || !*found) return world_.time.violate("the coordinator forgot a peer");
   }
-  matchmaker_ = std::make_unique<scheduler::Matchmaker>(
-      scheduler::Matchmaker::Config{.labs_per_host = world_.options.labs_per_host,
-                                     .term = world_.options.term});
+  matchmaker_ = std::make_unique<scheduler::Matchmaker>(scheduler::Matchmaker::Config{
+      .labs_per_host = world_.options.labs_per_host, .term = world_.options.term});
   world_.time.note("coordinator up");
   update();
 }
@@ -178,7 +177,8 @@ void Coordinator::watch_turns(const std::map<Pin, std::size_t>& have, Micros now
     if (have.at(pin) > 0 || told.wanted == 0 || !some_host) told.since = now;
     const Micros all = matchmaker_->config().term * labs_.size();
     if (told.since + all + kSettled * kUpdate < now)
-      world_.time.violate("matchmaking: a lab node has waited for a host for longer than all terms");
+      world_.time.violate(
+          "matchmaking: a lab node has waited for a host for longer than all terms");
   }
 }
 

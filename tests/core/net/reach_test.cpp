@@ -85,8 +85,8 @@ TEST_F(NetTest, NothingNarrowerThanTheLimitIsConnectedTo) {
   // Nobody listens there on purpose, however near the coordinator is.
   for (const char* address : {"0.0.0.0", "::", "224.0.0.1", "ff02::1", "255.255.255.255"}) {
     SCOPED_TRACE(address);
-    run(play(loop(), identity, address, listener->port(), Reach::kLoopback,
-             Code::kInvalidArgument, "is a multicast or reserved address"));
+    run(play(loop(), identity, address, listener->port(), Reach::kLoopback, Code::kInvalidArgument,
+             "is a multicast or reserved address"));
   }
 }
 

@@ -153,8 +153,7 @@ int lies_won_by_idle(TaskId tasks) {
     });
     for (const Work& w : ready) {
       const bool lie = w.lease.host <= kColluders && colluders[w.lease.task] > 1;
-      d.say(w.lease.host, w.lease.lease, (lie ? kLie : kRight) * 1'000'003 + w.lease.task,
-            kSecond);
+      d.say(w.lease.host, w.lease.lease, (lie ? kLie : kRight) * 1'000'003 + w.lease.task, kSecond);
     }
     for (const FetchResult& fetch : d.take<FetchResult>()) d.s->fetched(fetch.lease, d.now);
     for (const CheckResult& check : d.take<CheckResult>())
@@ -174,8 +173,7 @@ void hold(const char* name, const Make& make, HostId colluders, std::uint32_t re
   const double share = double(colluders) / kHosts;
   const double chance = stated(colluders, kHosts - colluders, 0, 0, replicas);
   int wins = 0;
-  for (int i = 0; i < kTrials; ++i)
-    wins += lie_wins(kHosts, colluders, replicas, make) ? 1 : 0;
+  for (int i = 0; i < kTrials; ++i) wins += lie_wins(kHosts, colluders, replicas, make) ? 1 : 0;
   std::printf("%s: %u of %u collude against %u replicas, the lie wins %d of %d, stated %.4f\n",
               name, colluders, kHosts, replicas, wins, kTrials, chance);
   EXPECT_GE(test::at_least(wins, kTrials, chance), kFalseAlarm);

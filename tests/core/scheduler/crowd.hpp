@@ -78,9 +78,10 @@ struct Crowd {
         moved = true;
       }
       for (const CheckResult& c : d->take<CheckResult>()) {
-        d->s->checked(c.lease, blind                       ? Verdict::kAbstain
-                               : said[c.lease] == kRight ? Verdict::kAccept
-                                                         : Verdict::kReject,
+        d->s->checked(c.lease,
+                      blind                     ? Verdict::kAbstain
+                      : said[c.lease] == kRight ? Verdict::kAccept
+                                                : Verdict::kReject,
                       d->now);
         moved = true;
       }

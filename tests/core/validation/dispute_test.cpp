@@ -315,7 +315,8 @@ TEST(Dispute, AQuorumAgainstAValidatorDoesNotWin) {
 TEST(Dispute, HostsOfOneGroupAreOneVote) {
   Blind v(kReplicate);
   v.commit(1, kRight);
-  for (HostId host = 2; host < 12; ++host) EXPECT_THAT(v.commit(host, kWrong, false, 77).refuse, IsEmpty());
+  for (HostId host = 2; host < 12; ++host)
+    EXPECT_THAT(v.commit(host, kWrong, false, 77).refuse, IsEmpty());
   EXPECT_FALSE(v.may_ask(20, 77, false));
   EXPECT_TRUE(v.may_ask(20, 78, false));
 }

@@ -118,6 +118,8 @@ class Generator {
       value = static_cast<ServedFile>(1 + below(2));
     } else if constexpr (std::is_same_v<T, JobState>) {
       value = static_cast<JobState>(1 + below(6));
+    } else if constexpr (std::is_same_v<T, Bound>) {
+      value = static_cast<Bound>(below(3));
     } else if constexpr (std::is_same_v<T, Policy>) {
       value = static_cast<Policy>(below(4));
     } else if constexpr (std::is_same_v<T, Code>) {
@@ -166,6 +168,15 @@ class Generator {
     capacity.slots %= kMaxHostSlots + 1;
     capacity.memory_bytes %= kMaxHostBytes + 1;
     capacity.cache_bytes %= kMaxHostBytes + 1;
+  }
+  void mend(LinkProbe& probe) {
+    probe.index %= kMaxLinkFrames;
+    probe.count %= kMaxLinkFrames + 1;
+    probe.answers %= kMaxLinkFrames + 1;
+  }
+  void mend(LinkEcho& echo) {
+    echo.index %= kMaxLinkFrames;
+    echo.count %= kMaxLinkFrames + 1;
   }
   void mend(TensorSpec& spec) { shape(spec.dtype, spec.shape, 1); }
   void mend(TensorRef& ref) {

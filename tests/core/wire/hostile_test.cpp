@@ -359,9 +359,9 @@ TEST(Hostile, UnionCasesOfALaterRelease) {
   };
   // The union's tag follows the number in the first data word.
   ASSERT_TRUE(refused_at(12, 8));  // getHosts
-  const auto refused = refused_at(12, 12);
+  const auto refused = refused_at(12, 13);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("Request.body: case 12 is not known"), std::string::npos)
+  EXPECT_NE(refused.error().message.find("Request.body: case 13 is not known"), std::string::npos)
       << refused.error().message;
 }
 

@@ -20,6 +20,7 @@ class EngineFilesTest : public EngineFixture {
   store::Staging& staging() override {
     if (!gated_) {
       gated_ = std::make_unique<GatedStaging>(*staging_, kLength * sizeof(double));
+      gated_->unopened = unopened_;
     }
     return *gated_;
   }
@@ -29,7 +30,33 @@ class EngineFilesTest : public EngineFixture {
     return *list;
   }
   std::unique_ptr<GatedStaging> gated_;
+  int unopened_ = 0;
 };
+
+/// After a restart there are no descriptors for a while.
+TEST_F(EngineFilesTest, AJobWhoseFilesCannotBeOpenedAfterARestartTriesAgain) {
+  std::uint64_t number = 0;
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    wire::Submit body;
+    body.kind = "faulty";
+    body.inputs.push_back(co_await vector(8));
+    const auto job = co_await send(std::move(body));
+    CO_ASSERT(job);
+    number = *job;
+    CO_ASSERT_UNTIL(!host->leases.empty());
+  });
+  gated_.reset();
+  unopened_ = 3;
+  retry_ms_ = 50;
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    CO_ASSERT_UNTIL(status(number).message.find("too many open files") != std::string::npos);
+    EXPECT_EQ(status(number).state, wire::JobState::kQueued);
+    CO_ASSERT_UNTIL(!host->leases.empty());
+    EXPECT_EQ(status(number).message, "");
+  });
+}
 
 /// While a file is allocated or removed, for as long as that takes, hosts are listened to.
 TEST_F(EngineFilesTest, LargeFilesDoNotHoldUpTheLoop) {

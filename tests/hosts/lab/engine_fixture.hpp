@@ -124,6 +124,7 @@ class EngineFixture : public testing::Test {
     options.runner.runner = GOBLIN_TEST_RUNNER;
     options.runner.backend = GOBLIN_TEST_BACKEND;
     options.stage_keep_ms = stage_keep_ms_;
+    options.retry_ms = retry_ms_;
     options.result_keep_ms = result_keep_ms_;
     options.max_jobs = max_jobs_;
     options.max_known_hosts = max_known_hosts_;
@@ -263,6 +264,7 @@ class EngineFixture : public testing::Test {
   TempDir dir_;
   scheduler::Config scheduler_config_;
   std::uint64_t stage_keep_ms_ = 24ULL * 3600 * 1000;
+  std::uint64_t retry_ms_ = EngineOptions{}.retry_ms;
   std::uint64_t result_keep_ms_ = 7ULL * 24 * 3600 * 1000;
   std::size_t max_known_hosts_ = 100'000;
   std::uint32_t max_jobs_ = 256;

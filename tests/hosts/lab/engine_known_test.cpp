@@ -40,6 +40,10 @@ class LossyJournal final : public store::LabJournal {
   }
   Result<store::JobRecord> job(std::uint64_t number) override { return below_.job(number); }
   Result<std::vector<store::AcceptedRecord>> accepted(std::uint64_t job) override {
+    if (++reads_ > 1 && unreadable > 0) {  // the first is the restart's own
+      --unreadable;
+      return fail(Code::kUnavailable, "input/output error");
+    }
     return below_.accepted(job);
   }
   Result<store::AcceptedRecord> accepted_task(std::uint64_t, std::uint64_t) override {
@@ -58,12 +62,17 @@ class LossyJournal final : public store::LabJournal {
 
  private:
   store::LabJournal& below_;
+  int reads_ = 0;
+
+ public:
+  std::atomic<int> unreadable{0};  ///< so many looks at accepted tasks fail
 };
 
 class EngineKnownTest : public EngineFixture {
  protected:
   store::LabJournal& journal() override {
     lossy_ = std::make_unique<LossyJournal>(*journal_);
+    lossy_->unreadable = unreadable_;
     return is_lossy_ ? static_cast<store::LabJournal&>(*lossy_) : *journal_;
   }
   static wire::Bytes number(std::int64_t value) {
@@ -73,6 +82,7 @@ class EngineKnownTest : public EngineFixture {
   /// What task 0 of "tiny-tasks" answers, and no other one.
   const wire::Bytes right_for_0_ = number(0);
   bool is_lossy_ = false;
+  int unreadable_ = 0;
   std::unique_ptr<LossyJournal> lossy_;
 };
 
@@ -133,6 +143,33 @@ TEST_F(EngineKnownTest, FewResultsOfARefusedHostAreCheckedAgainAtOnce) {
     CO_ASSERT_UNTIL(lease_of_task(*honest, kRight));
     commit(*honest, *lease_of_task(*honest, kRight), number(right_for(kRight)));
     CO_ASSERT_UNTIL(status(*job).state == wire::JobState::kDone);
+  });
+}
+
+/// After a restart the disk does not answer for a while.
+TEST_F(EngineKnownTest, AJobWhoseJournalCannotBeReadAfterARestartTriesAgain) {
+  std::uint64_t job = 0;
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    const auto submitted = co_await submit_tiny(2);
+    CO_ASSERT(submitted);
+    job = *submitted;
+    CO_ASSERT_UNTIL(lease_of_task(*host, 0));
+    commit(*host, *lease_of_task(*host, 0), right_for_0_);
+    CO_ASSERT_UNTIL(status(job).tasks_accepted == 1);
+  });
+  is_lossy_ = true;
+  unreadable_ = 3;
+  retry_ms_ = 50;
+  run([&]() -> net::Task<void> {
+    const auto host = join("a");
+    CO_ASSERT_UNTIL(status(job).message.find("input/output error") != std::string::npos);
+    EXPECT_EQ(status(job).state, wire::JobState::kQueued);
+    CO_ASSERT_UNTIL(lease_of_task(*host, 1));
+    EXPECT_EQ(status(job).message, "");
+    EXPECT_FALSE(lease_of_task(*host, 0)) << "it was accepted before";
+    commit(*host, *lease_of_task(*host, 1), number(right_for(1)));
+    CO_ASSERT_UNTIL(status(job).state == wire::JobState::kDone);
   });
 }
 

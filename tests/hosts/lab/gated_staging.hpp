@@ -25,6 +25,11 @@ class GatedStaging final : public store::Staging {
     return noted(below_.create_resident(size));
   }
   Result<File> reopen(std::uint64_t number, Access access) override {
+    const std::lock_guard lock(mutex_);
+    if (unopened > 0) {
+      --unopened;
+      return fail(Code::kExhausted, "too many open files");
+    }
     return below_.reopen(number, access);
   }
   Result<void> remove(std::uint64_t number) override {
@@ -40,6 +45,8 @@ class GatedStaging final : public store::Staging {
   }
   [[nodiscard]] Result<std::vector<std::uint64_t>> list() const override { return below_.list(); }
   [[nodiscard]] std::uint64_t used_bytes() const override { return below_.used_bytes(); }
+
+  int unopened = 0;  ///< so many files cannot be opened again
 
   void open_gate(bool open) {
     const std::lock_guard lock(mutex_);
