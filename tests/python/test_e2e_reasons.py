@@ -103,7 +103,8 @@ def test_whoever_agreed_is_credited(lab: gg.LocalLab) -> None:
 def test_replicas_that_differ_are_named() -> None:
     wrong = e2e.liar("ulp")
     with gg.local(hosts=2, memory="64MiB", plugins=[FAULTY], host_options=[wrong]) as lab:
-        job = lab.submit("faulty", x=vector(), policy="replicate")
+        # A check that cannot tell: hosts must.
+        job = lab.submit("faulty", x=vector(), policy="replicate", mode=mode("kCheckThrow"))
         says = e2e.until(
             "it says that they differ",
             lambda: re.search(
