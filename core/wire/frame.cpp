@@ -47,7 +47,7 @@ FrameCaps open_caps(FrameType type) {
       return {256, 64 * kKiB, true};  // targets, which may be longer, travel as a blob
     case FrameType::kLinkProbe:
     case FrameType::kLinkEcho:
-      return {256, kLinkProbeBytes, true};
+      return {256, 32 * kKiB, true};
     case FrameType::kBlobData:
       return {256, kBlobChunkBytes, true};
     case FrameType::kHostStatus:
@@ -99,6 +99,7 @@ FrameCaps open_caps(FrameType type) {
 
 }  // namespace
 
+static_assert(32 * kKiB == kLinkProbeBytes);
 static_assert(16 * kMiB == kMaxMessageBytes && kMiB == kMaxPayloadBytes);
 
 FrameCaps frame_caps(std::uint16_t type, PeerState state) {

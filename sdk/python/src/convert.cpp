@@ -312,7 +312,7 @@ wire::Submit submit_from(const py::dict& request) {
   submit.replicas = field<std::uint32_t>(request, "replicas");
   submit.weight = field<std::uint32_t>(request, "weight");
   submit.dry_run = field<bool>(request, "dry_run");
-  submit.forecast = field<bool>(request, "forecast");
+  submit.forecast = request.contains("forecast") && field<bool>(request, "forecast");
   return submit;
 }
 
