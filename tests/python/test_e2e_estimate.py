@@ -121,7 +121,7 @@ def test_a_kind_of_many_rounds(quick: gg.LocalLab) -> None:
     told = quick.submit("tiny-tasks", tasks=1000, dry_run=True)
     assert 1000 <= told.tasks <= 1020, "a few are started twice"
     ahead = quick.submit("tiny-tasks", tasks=1000, in_flight=1, dry_run=True)
-    assert any("once it has results" in note for note in ahead.notes)
+    assert any("planned ahead" in note for note in ahead.notes)
 
 
 def test_wrong_arguments_are_named_as_ever(quick: gg.LocalLab) -> None:
