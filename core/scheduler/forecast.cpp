@@ -166,9 +166,7 @@ class Play {
     after(0, [this, action] { scheduler_->accepted(kJob, action.task, now()); });
   }
   void on(const Recheck& action) {
-    after(0, [this, action] {
-      scheduler_->rechecked(kJob, action.task, Verdict::kAccept, now());
-    });
+    after(0, [this, action] { scheduler_->rechecked(kJob, action.task, Verdict::kAccept, now()); });
   }
   void on(const FinishJob&) { finished_ = true; }
   void on(const FailJob& action) { failure_ = action.error; }
@@ -414,8 +412,8 @@ Result<void> check_rate(double rate, const std::string& what) {
 Result<Forecast> forecast(const Config& config, const std::vector<ForecastHost>& hosts,
                           LinkRate lab, const ForecastJob& job) {
   if (hosts.empty() || job.tasks.empty()) {
-    return fail(Code::kInvalidArgument, hosts.empty() ? "a forecast needs a host"
-                                                      : "a forecast needs a task");
+    return fail(Code::kInvalidArgument,
+                hosts.empty() ? "a forecast needs a host" : "a forecast needs a task");
   }
   GOBLIN_TRY_VOID(check_rate(lab.to_hosts, "the lab node's rate to hosts"));
   GOBLIN_TRY_VOID(check_rate(lab.from_hosts, "the lab node's rate from hosts"));

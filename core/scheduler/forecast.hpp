@@ -40,10 +40,10 @@ struct Forecast {
   wire::Bound bound = wire::Bound::kHostsSpeed;
   double hosts_speed_s = 0, lab_link_s = 0, host_link_s = 0;
   double bytes_to_hosts = 0, bytes_from_hosts = 0;
-  double flops = 0;           ///< computed, replicas included
-  std::uint64_t starts = 0;   ///< of tasks
-  std::uint32_t hosts = 0;    ///< that would compute
-  double planned_share = 1;   ///< of the job's flops that `tasks` have
+  double flops = 0;          ///< computed, replicas included
+  std::uint64_t starts = 0;  ///< of tasks
+  std::uint32_t hosts = 0;   ///< that would compute
+  double planned_share = 1;  ///< of the job's flops that `tasks` have
 };
 
 /// kInvalidArgument: no host, no task, or a rate that is no positive number. kUnavailable: these

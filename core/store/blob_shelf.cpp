@@ -358,8 +358,8 @@ Result<net::UniqueFd> BlobShelf::open_blob(const EntryPtr& entry) {
     drop(entry);
     return fail(not_here(entry->digest));
   }
-  // Every use sets the time: another one means that somebody wrote to the file. Whoever sets it back
-  // cannot set back the time of that change.
+  // Every use sets the time: another one means that somebody wrote to the file. Whoever sets it
+  // back cannot set back the time of that change.
   if (nanoseconds(info.st_mtim) != entry->used_ns ||
       nanoseconds(info.st_ctim) != entry->changed_ns) {
     entry->verified = false;

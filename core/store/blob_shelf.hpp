@@ -17,10 +17,10 @@ namespace goblin::store {
 
 struct ShelfEntry {
   wire::Digest digest;
-  std::uint64_t size = 0;     ///< of the whole blob, for parts as well
-  std::int64_t used_ns = 0;   ///< last use, Unix time
+  std::uint64_t size = 0;       ///< of the whole blob, for parts as well
+  std::int64_t used_ns = 0;     ///< last use, Unix time
   std::int64_t changed_ns = 0;  ///< the kernel's note of that (ctime), which nobody can set
-  std::uint32_t holders = 0;  ///< pins, or the download that runs
+  std::uint32_t holders = 0;    ///< pins, or the download that runs
   bool part = false;
   bool verified = false;  ///< hashed by this process, and not written to since
   bool dropped = false;   ///< gone from the directory; its bytes are freed by the last holder

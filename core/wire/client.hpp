@@ -202,7 +202,7 @@ struct Estimated {
   double lab_to_hosts = 0, lab_from_hosts = 0;
   double slowest_to_host = 0, slowest_from_host = 0, longest_rtt_s = 0;
   std::uint32_t hosts = 0;
-  std::uint64_t starts = 0;          ///< of tasks
+  std::uint64_t starts = 0;  ///< of tasks
   /// Of the flops that the planner planned ahead; the rest is taken to go on like that. 0: nobody
   /// knows how much more there will be, and it is not counted.
   double planned_share = 0;

@@ -22,8 +22,8 @@ std::optional<Admission::Standing> Admission::standing(const wire::Digest& pin,
                                                        net::TimePoint now) const {
   const auto it = assigned_.find(pin);
   const bool leased = it != assigned_.end() && it->second.until > now;
-  const bool trusted = link::contains(validators_, pin) ||
-                       (network_validators_ && leased && it->second.validator);
+  const bool trusted =
+      link::contains(validators_, pin) || (network_validators_ && leased && it->second.validator);
   if (!trusted && !leased && !link::contains(hosts_, pin)) {
     return std::nullopt;
   }

@@ -18,9 +18,9 @@ namespace {
 Result<net::UniqueFd> make_empty_file(std::uint64_t bytes) {
   net::UniqueFd fd(::memfd_create("goblin-dry-plan", MFD_CLOEXEC));
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
-    return fail(Code::kExhausted, "a file of " + std::to_string(bytes) +
-                                      " bytes to plan with cannot be made: " +
-                                      std::string(std::strerror(errno)));
+    return fail(Code::kExhausted,
+                "a file of " + std::to_string(bytes) +
+                    " bytes to plan with cannot be made: " + std::string(std::strerror(errno)));
   }
   return fd;
 }
@@ -28,9 +28,7 @@ Result<net::UniqueFd> make_empty_file(std::uint64_t bytes) {
 /// Equal views have equal names, as equal bytes would; which bytes is not known yet.
 wire::Digest name_of(const wire::View& view) {
   net::BlobHash hash;
-  const auto add = [&hash](const auto& value) {
-    hash.update(std::as_bytes(std::span(&value, 1)));
-  };
+  const auto add = [&hash](const auto& value) { hash.update(std::as_bytes(std::span(&value, 1))); };
   add(view.source);
   add(view.index);
   add(view.task);
@@ -69,7 +67,8 @@ net::Task<Result<wire::TensorAt>> tensor_at(std::shared_ptr<MappedRunner> runner
   at.dtype = spec.dtype;
   at.shape = spec.shape;
   at.strides = TensorFile::row_major(spec.dtype, spec.shape);
-  GOBLIN_CO_TRY(at.segment, co_await runner->segment(key, fd.get(), std::max<std::uint64_t>(bytes, 1), writable));
+  GOBLIN_CO_TRY(at.segment, co_await runner->segment(key, fd.get(),
+                                                     std::max<std::uint64_t>(bytes, 1), writable));
   co_return at;
 }
 

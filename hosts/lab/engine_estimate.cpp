@@ -31,9 +31,8 @@ void put(wire::Estimated& told, const scheduler::Forecast& forecast) {
 }
 
 void scale(wire::Estimated& told, double share) {
-  for (double* const one :
-       {&told.seconds, &told.hosts_speed_s, &told.lab_link_s, &told.host_link_s,
-        &told.bytes_to_hosts, &told.bytes_from_hosts, &told.flops_computed}) {
+  for (double* const one : {&told.seconds, &told.hosts_speed_s, &told.lab_link_s, &told.host_link_s,
+                            &told.bytes_to_hosts, &told.bytes_from_hosts, &told.flops_computed}) {
     *one *= share;
   }
 }
@@ -42,8 +41,8 @@ void scale(wire::Estimated& told, double share) {
 
 net::Task<Result<wire::Estimated>> Engine::forecast(std::shared_ptr<MappedRunner> runner,
                                                     DryPlanRequest request,
-                                                    validation::PolicySpec policy,
-                                                    std::string kind, wire::Estimated told) {
+                                                    validation::PolicySpec policy, std::string kind,
+                                                    wire::Estimated told) {
   const scheduler::Cut cut = scheduler_->cut_now(policy);
   if (cut.hosts == 0) {
     co_return fail(Code::kUnavailable,
@@ -152,8 +151,7 @@ net::Task<Result<wire::Estimated>> Engine::estimate(std::uint64_t number) {
   told = std::move(*whole);
   told.jobs_beside = running_beside(number);
   const double done = job->scheduled ? scheduler_->job_counts(number).flops_accepted : 0;
-  told.remaining =
-      told.flops > 0 ? std::clamp(1 - done / told.flops, 0.0, 1.0) : 1.0;
+  told.remaining = told.flops > 0 ? std::clamp(1 - done / told.flops, 0.0, 1.0) : 1.0;
   scale(told, told.remaining);
   co_return told;
 }
@@ -167,10 +165,9 @@ Computation Engine::computation_of(const store::JobRecord& record) {
 }
 
 std::uint32_t Engine::running_beside(std::uint64_t number) const {
-  return static_cast<std::uint32_t>(
-      std::count_if(jobs_.begin(), jobs_.end(), [number](const auto& one) {
-        return one.first != number && !one.second->ended;
-      }));
+  return static_cast<std::uint32_t>(std::count_if(
+      jobs_.begin(), jobs_.end(),
+      [number](const auto& one) { return one.first != number && !one.second->ended; }));
 }
 
 }  // namespace goblin::lab

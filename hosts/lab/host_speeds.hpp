@@ -32,8 +32,8 @@ class HostSpeeds {
     double flops_per_s = 0;
     bool assumed = false;  ///< nobody has seen it compute this
   };
-  /// For tasks of so many flops. Without results of the host on comparable ones: what it measured of
-  /// itself, times the share of that which tiles of a product reach.
+  /// For tasks of so many flops. Without results of the host on comparable ones: what it measured
+  /// of itself, times the share of that which tiles of a product reach.
   [[nodiscard]] Speed of(scheduler::HostId host, const wire::HostCapacity& capacity,
                          const Computation& what, double flops) const;
 

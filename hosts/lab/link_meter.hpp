@@ -39,7 +39,7 @@ class LinkMeter {
   net::Event done_;
   net::TimePoint middle_, last_;
   std::uint64_t at_middle_ = 0, bytes_ = 0;  ///< received, and since the one in the middle
-  wire::LinkEcho echo_;      ///< the last one
+  wire::LinkEcho echo_;                      ///< the last one
 };
 
 }  // namespace goblin::lab

@@ -29,7 +29,7 @@ struct LabConfig {
   std::uint32_t hosts_wanted = 1000;
   std::vector<wire::Digest> hosts;       ///< allowed without the coordinator's word
   std::vector<wire::Digest> validators;  ///< trusted by this lab
-  bool network_validators = false;  ///< the coordinator's are trusted like those
+  bool network_validators = false;       ///< the coordinator's are trusted like those
   std::vector<wire::Digest> clients;     ///< allowed over TLS
   std::uint64_t staging_bytes = 0;       ///< cap; 0: the disk's
   std::uint64_t plugin_cache_bytes = 1ULL << 30;

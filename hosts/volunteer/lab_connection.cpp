@@ -172,7 +172,8 @@ Result<void> LabConnection::handle(net::Frame frame) {
     }
     case wire::FrameType::kLinkProbe: {
       GOBLIN_TRY(const wire::LinkProbe probe, wire::decode_link_probe(frame.message));
-      for (net::Frame& answer : link_answers_.on(probe, frame.payload.size(), channel_->bytes_received())) {
+      for (net::Frame& answer :
+           link_answers_.on(probe, frame.payload.size(), channel_->bytes_received())) {
         send(std::move(answer));
       }
       return {};

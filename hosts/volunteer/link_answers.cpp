@@ -38,8 +38,8 @@ std::vector<net::Frame> LinkAnswers::on(const wire::LinkProbe& probe, std::size_
   const bool within = answered_ + wanted <= kMostAMinute;
   answered_ += within ? wanted : 0;
   for (; echo.index < probe.answers; ++echo.index) {
-    answers.push_back(net::make_frame(wire::FrameType::kLinkEcho, echo,
-                                      wire::Bytes(within ? payload_bytes : 0)));
+    answers.push_back(
+        net::make_frame(wire::FrameType::kLinkEcho, echo, wire::Bytes(within ? payload_bytes : 0)));
   }
   return answers;
 }

@@ -14,8 +14,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kEach{5};
 constexpr std::size_t kLoops = 4096;
 
-// Independent sums, as many as hide the latency of a multiply-add in the widest registers (two units
-// of 16 floats, four cycles: 128) and still fit the registers of the narrowest level.
+// Independent sums, as many as hide the latency of a multiply-add in the widest registers (two
+// units of 16 floats, four cycles: 128) and still fit the registers of the narrowest level.
 #if defined(__x86_64__)
 #define GOBLIN_LEVELS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else

@@ -46,7 +46,8 @@ def connection(lab: gg.LocalLab) -> Iterator[gg.LocalLab]:
 
 def waiting(lab: gg.Lab, **more: Any) -> gg.Job:
     """A small job that does not end: its policy asks for a trusted host, and there is none."""
-    return lab.submit("matmul", a=A, b=A.T, policy="validator", **more)
+    job: gg.Job = lab.submit("matmul", a=A, b=A.T, policy="validator", **more)
+    return job
 
 
 # ---- bounds and types: the connection stays ----

@@ -108,8 +108,8 @@ TEST(Forecast, ResultsComeBackOverALinkOfTheirOwn) {
 }
 
 TEST(Forecast, TheLabsLinkBounds) {
-  const auto told = forecast({}, hosts(8, host(1e12, {1e6, 1e6})), {2e6, 2e6},
-                             job(80, 1e6, 250'000, 1000));
+  const auto told =
+      forecast({}, hosts(8, host(1e12, {1e6, 1e6})), {2e6, 2e6}, job(80, 1e6, 250'000, 1000));
   ASSERT_TRUE(told) << told.error().message;
   EXPECT_EQ(told->bound, wire::Bound::kLabLink);
   EXPECT_THAT(told->lab_link_s, DoubleNear(10, 1e-3));

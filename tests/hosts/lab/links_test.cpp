@@ -16,7 +16,8 @@ namespace {
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 
-std::map<scheduler::HostId, LinkMeasure> measured(const std::map<scheduler::HostId, double>& rates) {
+std::map<scheduler::HostId, LinkMeasure> measured(
+    const std::map<scheduler::HostId, double>& rates) {
   std::map<scheduler::HostId, LinkMeasure> all;
   for (const auto& [host, rate] : rates) {
     all.emplace(host, LinkMeasure{0.01, rate, 2 * rate});
@@ -33,8 +34,8 @@ TEST(LinksOf, HostsWithLinksOfTheirOwnDoNotShare) {
 }
 
 TEST(LinksOf, WhatHostsLackTogetherTheLabsLinkDoesNotCarry) {
-  const Links links = links_of(measured({{1, 5}, {2, 5}, {3, 5}, {4, 1}}),
-                               measured({{1, 20}, {2, 10}, {3, 12}}));
+  const Links links =
+      links_of(measured({{1, 5}, {2, 5}, {3, 5}, {4, 1}}), measured({{1, 20}, {2, 10}, {3, 12}}));
   EXPECT_THAT(links.lab.to_hosts, DoubleEq(16));
   EXPECT_THAT(links.lab.from_hosts, DoubleEq(32));
   EXPECT_THAT(links.hosts.at(1).to_host, DoubleEq(20));
