@@ -7,7 +7,6 @@
 namespace goblin::scheduler {
 namespace {
 
-using testing::HasSubstr;
 using testing::IsEmpty;
 
 constexpr HostId kLiar = 90, kValidator = 91;
